@@ -1,0 +1,144 @@
+"""J Gaussian processes of D dimensions on one lattice: kernel, prior and posterior in one module."""
+
+import torch
+from torch import nn
+
+from svdkl.grid import Grid
+from svdkl.inducing.divergence import kl_divergence
+from svdkl.inducing.marginal import MarginalTables, cell_roots, tabulate
+from svdkl.inducing.posterior import Posterior
+from svdkl.inducing.prior import LONG_AXIS, Prior, build_prior
+from svdkl.interpolation import NEIGHBOURS, interpolation_weights
+from svdkl.kernels import AxisKernel, KernelLike, build_kernel
+from svdkl.linalg.kronecker import along_axis
+from svdkl.shapes import Float, Tensor
+
+PRIOR_FORMS = ("auto", "toeplitz", "circulant")
+RING_MARGIN = 1 / 8  # of a ring left free of data at either end of an axis
+
+
+class GridGPs(nn.Module):
+    """Independent GPs f_j = M u_j, u_j ~ N(0, K_j), with the approximate posterior q(u_j).
+
+    Parameters
+    ----------
+    num_gps
+        J.
+    sizes
+        m_1, ..., m_D.
+    kernel
+        A name, a kernel, or one an axis; see :func:`svdkl.kernels.build_kernel`.
+    posterior
+        Family of q(u): "cholesky" (the paper's), "banded" or "mean_field".
+    whitened
+        Whether q is parameterised on u = R v (default) or directly.
+    prior
+        "toeplitz", "circulant" or "auto": circulant for axes of 512 points and more.
+    jitter
+        Relative to the prior variance.
+    posterior_scale
+        Standard deviation of q at the start: relative to the prior's where whitened.
+    """
+
+    def __init__(
+        self,
+        num_gps: int,
+        sizes: tuple[int, ...],
+        kernel: KernelLike = "rbf",
+        posterior: str = "cholesky",
+        whitened: bool = True,
+        prior: str = "auto",
+        jitter: float = 1e-6,
+        posterior_scale: float = 0.01,
+    ) -> None:
+        super().__init__()
+        self.num_gps = num_gps
+        self.kernel = build_kernel(kernel, num_gps, len(sizes))
+        self.forms = tuple(
+            _prior_form(prior, size, axis)
+            for size, axis in zip(sizes, (a for a in self.kernel.axes if isinstance(a, AxisKernel)), strict=True)
+        )
+        margin = tuple(
+            max(1.0, RING_MARGIN * size) if form == "circulant" else 1.0
+            for size, form in zip(sizes, self.forms, strict=True)
+        )
+        self.grid = Grid(sizes, margin)
+        self.jitter = jitter
+        self.posterior = Posterior(num_gps, sizes, posterior, whitened, posterior_scale)
+
+    def prior(self) -> Prior:
+        """p(u), factorised for the current hyperparameters."""
+        return build_prior(self.kernel, self.grid, self.forms, self.jitter, self.posterior.mean.device)
+
+    def kl(self, prior: Prior) -> Float[Tensor, "J"]:
+        """KL(q(u_j) || p(u_j))."""
+        return kl_divergence(self.posterior, prior)
+
+    def tables(self, prior: Prior, dtype: torch.dtype) -> MarginalTables:
+        """q(u) prepared for reading off the marginals of f."""
+        return tabulate(self.posterior, prior, dtype)
+
+    def prior_tables(self, prior: Prior, dtype: torch.dtype) -> MarginalTables:
+        """The same for the prior, whose variance varies only by what interpolation does between grid points."""
+        roots = [
+            cell_roots(axis.column[:, :NEIGHBOURS, None].expand(-1, -1, axis.size)).to(dtype) for axis in prior.axes
+        ]
+        return MarginalTables(torch.zeros_like(self.posterior.mean, dtype=dtype), tuple(roots))
+
+    def sample(
+        self, prior: Prior, num_samples: int, dtype: torch.dtype, generator: torch.Generator | None = None
+    ) -> Float[Tensor, "T J ..."]:
+        """Draws of q(u) on the whole lattice, in O(m^(1 + 1/D)) each: u = mu + (x)_d L_d eps."""
+        mean = self.posterior.mean.double()
+        u = torch.randn(num_samples, *mean.shape, dtype=mean.dtype, device=mean.device, generator=generator)
+        for d, factor in enumerate(self.posterior.axes):
+            u = along_axis(factor.matmul, u, d, self.grid.num_dims)
+        u = mean + u
+        return (prior.colour(u) if self.posterior.whitened else u).to(dtype)
+
+    def mean(self, prior: Prior) -> Float[Tensor, "J ..."]:
+        """Posterior mean of u."""
+        mean = self.posterior.mean.double()
+        return prior.colour(mean) if self.posterior.whitened else mean
+
+    @torch.no_grad()
+    def set_mean(self, u: Float[Tensor, "J ..."]) -> None:
+        """Make u the posterior mean, under the current hyperparameters."""
+        u = u.double()
+        self.posterior.mean.copy_(self.prior().whiten(u) if self.posterior.whitened else u)
+
+    def prior_covariance(
+        self, left: Float[Tensor, "B J D"], right: Float[Tensor, "B2 J D"], prior: Prior
+    ) -> Float[Tensor, "J B B2"]:
+        """The deep kernel itself: k_j(x, x') = M_x K M_x'^T."""
+        result = torch.ones(())
+        for d, axis in enumerate(prior.axes):
+            rows, columns = self._axis_rows(left, d), self._axis_rows(right, d)
+            result = result * (rows @ axis.multiply(columns.mT))
+        return result
+
+    def posterior_covariance(
+        self, left: Float[Tensor, "B J D"], right: Float[Tensor, "B2 J D"], prior: Prior
+    ) -> Float[Tensor, "J B B2"]:
+        """Cov_q(f_j(x), f_j(x')) = M_x S M_x'^T."""
+        result = torch.ones(())
+        for d, (axis, factor) in enumerate(zip(prior.axes, self.posterior.axes, strict=True)):
+            root = axis.colour(factor.dense()) if self.posterior.whitened else factor.dense()
+            result = result * ((self._axis_rows(left, d) @ root) @ (self._axis_rows(right, d) @ root).mT)
+        return result
+
+    def _axis_rows(self, positions: Float[Tensor, "B J D"], axis: int) -> Float[Tensor, "J B m_d"]:
+        return interpolation_weights(positions[..., axis].double(), self.grid.sizes[axis]).movedim(1, 0)
+
+
+def _prior_form(requested: str, size: int, kernel: AxisKernel) -> str:
+    if requested not in PRIOR_FORMS:
+        raise ValueError(f"Expected a prior form out of {', '.join(PRIOR_FORMS)}, got {requested!r}.")
+    if requested == "auto":
+        return "circulant" if size >= LONG_AXIS and kernel.decays else "toeplitz"
+    if requested == "circulant" and not kernel.decays:
+        raise ValueError(
+            f"Expected a kernel that decays with distance for a circulant prior, got {type(kernel).__name__}: use "
+            f"prior='toeplitz'."
+        )
+    return requested

@@ -1,0 +1,128 @@
+"""Marginals of q(f): mean M_i mu and variance M_i S M_i^T, in O(4^D) a point.
+
+For Kronecker S the variance at a point is the product over the axes of quadratic forms w^T S_d[4 neighbours] w. Those
+4 x 4 blocks lie in the four central diagonals of S_d. Each block is factorised once, for all points in its cell:
+w^T (C C^T) w = ||C^T w||^2 is a sum of four squared cubics of the position, so it cannot be negative.
+"""
+
+from typing import NamedTuple
+
+import torch
+
+from svdkl.inducing.posterior import AxisFactor, BandedFactor, CholeskyFactor, Posterior
+from svdkl.inducing.prior import AxisPrior, CirculantAxis, Prior
+from svdkl.interpolation import (
+    NEIGHBOURS,
+    cell_cubics,
+    cubic_coefficients,
+    evaluate_cubics,
+    interpolate,
+    locate,
+    with_ghosts,
+)
+from svdkl.linalg.banded import dense_gram
+from svdkl.linalg.cholesky import unrolled_cholesky
+from svdkl.linalg.circulant import circulant_column, circulant_matmul, circulant_spectrum, circulant_sqrt
+from svdkl.shapes import Float, Tensor
+
+
+class Marginals(NamedTuple):
+    """Independent Gaussians q(f_ij)."""
+
+    mean: Float[Tensor, "B J"]
+    variance: Float[Tensor, "B J"]
+
+
+class MarginalTables(NamedTuple):
+    """q(u) prepared for reading off marginals at any number of points: compute once, apply many times."""
+
+    mean: Float[Tensor, "J ..."]
+    roots: tuple[Float[Tensor, "4 4 J cells"], ...]  # for each axis, four cubics a cell, whose squares add up
+
+    def at(self, positions: Float[Tensor, "B J D"]) -> Marginals:
+        """q(f_ij) at these positions."""
+        if len(self.roots) == 1:  # one axis: the mean is a fifth cubic, read in the same pass
+            size = self.mean.shape[-1]
+            table = torch.cat([cell_cubics(self.mean).unsqueeze(0), self.roots[0]])
+            cubics = evaluate_cubics(table, locate(positions[..., 0], size))
+            return Marginals(cubics[0], cubics[1:].square().sum(0))
+
+        mean = interpolate(self.mean, positions)
+        variance = torch.ones_like(mean)
+        for d, roots in enumerate(self.roots):
+            cells = locate(positions[..., d], self.mean.shape[1 + d])
+            variance = variance * evaluate_cubics(roots, cells).square().sum(0)
+        return Marginals(mean, variance)
+
+
+def tabulate(posterior: Posterior, prior: Prior | None, dtype: torch.dtype) -> MarginalTables:
+    """Prepare the marginals of q(f). A whitened posterior needs the prior to be coloured with."""
+    mean = posterior.mean
+    if posterior.whitened:
+        assert prior is not None
+        mean = prior.colour(mean.double())
+    pairs = zip(prior.axes, posterior.axes, strict=True) if prior is not None else ((None, a) for a in posterior.axes)
+    roots = [
+        cell_roots(central_diagonals(factor, axis if posterior.whitened else None)).to(dtype) for axis, factor in pairs
+    ]
+    return MarginalTables(mean.to(dtype), tuple(roots))
+
+
+def central_diagonals(factor: AxisFactor, axis: AxisPrior | None) -> Float[Tensor, "J 4 m"]:
+    """diagonals[k, i] = S_d[i, i + k], k < 4, where S_d = L L^T, or R L L^T R^T if an axis to colour with is given."""
+    if axis is None:
+        return factor.gram(NEIGHBOURS)
+    if isinstance(axis, CirculantAxis) and not isinstance(factor, CholeskyFactor):
+        return _ring_diagonals(axis, factor)
+    return dense_gram(axis.colour(factor.dense()), NEIGHBOURS)
+
+
+def _ring_diagonals(axis: CirculantAxis, factor: AxisFactor) -> Float[Tensor, "J 4 m"]:
+    """Central diagonals of R W R for a circulant R and a banded W = L L^T, without forming either.
+
+    With W[l, l + o] = w_o[l] and R[i, l] = r[i - l],
+
+        (R W R)[i, i + k] = sum_o sum_l r[i - l] r[i + k - l - o] w_o[l]:
+
+    for each offset o the product of w_o with the circulant matrix of column r[n] r[n + k - o].
+    """
+    m = axis.size
+    r = circulant_column(circulant_sqrt(axis.spectrum), m)
+    width = factor.bands().shape[-2] if isinstance(factor, BandedFactor) else 1
+    gram = factor.gram(width)
+    diagonals = []
+    for k in range(NEIGHBOURS):
+        total = torch.zeros_like(r)
+        for o in range(width):
+            for offset in {o, -o}:
+                # Below the diagonal, W[l, l - o] = w_o[l - o].
+                w = gram[:, o] if offset >= 0 else gram[:, o].roll(o, -1)
+                total = total + _circular_convolution(r * r.roll(offset - k, -1), w)
+        # Entries that would reach past the end of the axis are not part of any block.
+        diagonals.append(torch.nn.functional.pad(total[:, : m - k], (0, k)))
+    return torch.stack(diagonals, -2)
+
+
+def _circular_convolution(a: Float[Tensor, "J m"], b: Float[Tensor, "J m"]) -> Float[Tensor, "J m"]:
+    return torch.fft.irfft(torch.fft.rfft(a) * torch.fft.rfft(b), n=a.shape[-1])
+
+
+def cell_roots(diagonals: Float[Tensor, "J 4 m"]) -> Float[Tensor, "4 4 J cells"]:
+    """Four cubics a cell whose squares add up to w(t)^T S_d w(t): roots[r, p] is the t^p coefficient of the r-th."""
+    m = diagonals.shape[-1]
+    # block[i][a, b] = S[i + a, i + b] = diagonals[|a - b|, i + min(a, b)], for the m - 3 runs of four neighbours.
+    starts = m - NEIGHBOURS + 1
+    blocks = torch.stack(
+        [
+            torch.stack(
+                [diagonals[:, abs(a - b), min(a, b) : min(a, b) + starts] for b in range(NEIGHBOURS)], -1
+            )
+            for a in range(NEIGHBOURS)
+        ],
+        -2,
+    )
+    factor = unrolled_cholesky(blocks)  # (J, starts, 4 points, 4 roots)
+    # The first and the last cell read the ghost point beyond the end instead of the far neighbour.
+    padded = with_ghosts(factor[:, [0, -1]].movedim(-2, -1)).movedim(-1, -2)
+    rows = torch.cat([padded[:, :1, :NEIGHBOURS], factor, padded[:, 1:, -NEIGHBOURS:]], 1)
+    return cubic_coefficients(*rows.unbind(-2)).permute(3, 0, 1, 2)

@@ -1,0 +1,187 @@
+"""The posterior q(u_j) = N(mu_j, S_1 x ... x S_D), S_d = L_d L_d^T, and the families that L_d is taken from.
+
+The paper writes S = L^T L beside u = mu + L eps; the two agree only for S = L L^T, which is meant throughout.
+
+Two parameterisations share the families. `direct`: mu and L_d are the posterior's own, as in the paper. `whitened`:
+u = R v with K = R R^T, and the parameters are those of q(v); the prior of v is N(0, I) whatever the kernel, which
+makes joint training of kernel and posterior well conditioned.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+import torch
+from torch import nn
+from torch.nn.functional import softplus
+
+from svdkl.linalg.banded import banded_dense, banded_gram, banded_matmul, dense_gram
+from svdkl.shapes import Float, Tensor
+
+DEFAULT_BANDWIDTH = 4
+
+
+def inverse_softplus(y: Tensor) -> Tensor:
+    """x with softplus(x) = y > 0."""
+    return y + torch.log(-torch.expm1(-y))
+
+
+class AxisFactor(nn.Module, ABC):
+    """L_d for J GPs, in float64 when read: the factors are small and their products badly conditioned."""
+
+    size: int
+
+    @abstractmethod
+    def matmul(self, x: Float[Tensor, "J m r"]) -> Float[Tensor, "J m r"]:
+        """L_d X."""
+
+    @abstractmethod
+    def log_det(self) -> Float[Tensor, "J"]:
+        """log |S_d|."""
+
+    @abstractmethod
+    def gram(self, width: int) -> Float[Tensor, "J width m"]:
+        """The first upper diagonals of S_d: gram[k, i] = S_d[i, i + k]."""
+
+    @abstractmethod
+    def dense(self) -> Float[Tensor, "J m m"]:
+        """L_d written out: for axes short enough to be factorised."""
+
+    @abstractmethod
+    def assign(self, factor: Float[Tensor, "J m m"]) -> None:
+        """Take over a given L_d as far as the family can hold it."""
+
+
+def _positive(raw: Tensor) -> Tensor:
+    return softplus(raw.double())
+
+
+class CholeskyFactor(AxisFactor):
+    """Any lower triangular L_d: the paper's family; O(m_d^2) numbers."""
+
+    def __init__(self, num_gps: int, size: int, scale: float) -> None:
+        super().__init__()
+        self.size = size
+        diagonal = inverse_softplus(torch.full((num_gps, size), scale))
+        self.raw = nn.Parameter(torch.diag_embed(diagonal))
+
+    def dense(self) -> Float[Tensor, "J m m"]:
+        """L_d; the raw parameter's upper triangle is not read."""
+        raw = self.raw.double()
+        return raw.tril(-1) + torch.diag_embed(_positive(self.raw.diagonal(dim1=-2, dim2=-1)))
+
+    def matmul(self, x: Float[Tensor, "J m r"]) -> Float[Tensor, "J m r"]:
+        """L_d X."""
+        return self.dense() @ x
+
+    def log_det(self) -> Float[Tensor, "J"]:
+        """log |S_d| = 2 sum_p log L_pp."""
+        return 2 * _positive(self.raw.diagonal(dim1=-2, dim2=-1)).log().sum(-1)
+
+    def gram(self, width: int) -> Float[Tensor, "J width m"]:
+        """The first upper diagonals of S_d."""
+        return dense_gram(self.dense(), width)
+
+    @torch.no_grad()
+    def assign(self, factor: Float[Tensor, "J m m"]) -> None:
+        """Take over L_d."""
+        diagonal = inverse_softplus(factor.diagonal(dim1=-2, dim2=-1))
+        self.raw.copy_(factor.tril(-1) + torch.diag_embed(diagonal))
+
+
+class BandedFactor(AxisFactor):
+    """L_d with few diagonals below the main one: correlations between near neighbours; O(w m_d) numbers."""
+
+    def __init__(self, num_gps: int, size: int, scale: float, bandwidth: int = DEFAULT_BANDWIDTH) -> None:
+        super().__init__()
+        self.size = size
+        width = min(bandwidth, size - 1)
+        self.raw_diagonal = nn.Parameter(inverse_softplus(torch.full((num_gps, size), scale)))
+        self.lower = nn.Parameter(torch.zeros(num_gps, width, size))
+        below = torch.arange(1, width + 1)[:, None]
+        self.register_buffer("inside", torch.arange(size) + below < size, persistent=False)
+        self.inside: Tensor
+
+    def bands(self) -> Float[Tensor, "J w m"]:
+        """bands[k, i] = L_d[i + k, i]."""
+        lower = self.lower.double() * self.inside
+        return torch.cat([_positive(self.raw_diagonal).unsqueeze(-2), lower], -2)
+
+    def dense(self) -> Float[Tensor, "J m m"]:
+        """L_d written out."""
+        return banded_dense(self.bands())
+
+    def matmul(self, x: Float[Tensor, "J m r"]) -> Float[Tensor, "J m r"]:
+        """L_d X."""
+        return banded_matmul(self.bands(), x)
+
+    def log_det(self) -> Float[Tensor, "J"]:
+        """log |S_d|."""
+        return 2 * _positive(self.raw_diagonal).log().sum(-1)
+
+    def gram(self, width: int) -> Float[Tensor, "J width m"]:
+        """The first upper diagonals of S_d."""
+        return banded_gram(self.bands(), width)
+
+    @torch.no_grad()
+    def assign(self, factor: Float[Tensor, "J m m"]) -> None:
+        """Take over the diagonals of L_d that the band holds."""
+        self.raw_diagonal.copy_(inverse_softplus(factor.diagonal(dim1=-2, dim2=-1)))
+        for k in range(1, self.lower.shape[-2] + 1):
+            self.lower[:, k - 1, : self.size - k] = factor.diagonal(-k, -2, -1)
+
+
+class DiagonalFactor(AxisFactor):
+    """L_d diagonal: mean field; m_d numbers."""
+
+    def __init__(self, num_gps: int, size: int, scale: float) -> None:
+        super().__init__()
+        self.size = size
+        self.raw = nn.Parameter(inverse_softplus(torch.full((num_gps, size), scale)))
+
+    def dense(self) -> Float[Tensor, "J m m"]:
+        """L_d written out."""
+        return torch.diag_embed(_positive(self.raw))
+
+    def matmul(self, x: Float[Tensor, "J m r"]) -> Float[Tensor, "J m r"]:
+        """L_d X."""
+        return _positive(self.raw).unsqueeze(-1) * x
+
+    def log_det(self) -> Float[Tensor, "J"]:
+        """log |S_d|."""
+        return 2 * _positive(self.raw).log().sum(-1)
+
+    def gram(self, width: int) -> Float[Tensor, "J width m"]:
+        """The first upper diagonals of S_d: all but the main one are zero."""
+        main = _positive(self.raw).square().unsqueeze(-2)
+        return torch.nn.functional.pad(main, (0, 0, 0, width - 1))
+
+    @torch.no_grad()
+    def assign(self, factor: Float[Tensor, "J m m"]) -> None:
+        """Take over the diagonal of L_d."""
+        self.raw.copy_(inverse_softplus(factor.diagonal(dim1=-2, dim2=-1)))
+
+
+FAMILIES: dict[str, Callable[[int, int, float], AxisFactor]] = {
+    "cholesky": CholeskyFactor,
+    "banded": BandedFactor,
+    "mean_field": DiagonalFactor,
+}
+
+
+class Posterior(nn.Module):
+    """Mean and covariance factors of q(u_j), or of q(v_j) where whitened, for J GPs on a lattice."""
+
+    def __init__(self, num_gps: int, sizes: tuple[int, ...], family: str, whitened: bool, scale: float) -> None:
+        super().__init__()
+        if family not in FAMILIES:
+            raise ValueError(f"Expected a posterior family out of {', '.join(FAMILIES)}, got {family!r}.")
+        self.whitened = whitened
+        self.mean = nn.Parameter(torch.zeros(num_gps, *sizes))
+        # The scale is that of S as a whole: each axis takes its D-th root.
+        per_axis = scale ** (1 / len(sizes))
+        self.factors = nn.ModuleList([FAMILIES[family](num_gps, size, per_axis) for size in sizes])
+
+    @property
+    def axes(self) -> list[AxisFactor]:
+        """The factors, typed."""
+        return [factor for factor in self.factors if isinstance(factor, AxisFactor)]

@@ -1,0 +1,151 @@
+"""The prior p(u) = N(0, K_1 x ... x K_D): each factor held in the form in which it is cheap to apply.
+
+An axis has a square root R with K_d = R R^T. `DenseAxis` factorises the Toeplitz matrix once, in O(m_d^3).
+`CirculantAxis` closes the axis to a ring, where R is the symmetric root and everything is a Fourier transform, in
+O(m_d log m_d). Both are values: computed once a step, then applied as often as needed.
+"""
+
+from typing import NamedTuple
+
+import torch
+
+from svdkl.grid import Grid
+from svdkl.kernels import SeparableKernel
+from svdkl.linalg import circulant
+from svdkl.linalg.cholesky import jittered_cholesky
+from svdkl.linalg.kronecker import along_axis, kron_log_det
+from svdkl.linalg.toeplitz import toeplitz_dense, toeplitz_matmul
+from svdkl.shapes import Float, Tensor
+
+LONG_AXIS = 512  # from here on "auto" takes the circulant form
+WRAPS = 3  # how many times a kernel is wound around the ring, either way
+
+
+class DenseAxis(NamedTuple):
+    """K_d of one axis by its first column (jitter included) and its lower Cholesky factor."""
+
+    column: Float[Tensor, "J m"]
+    root: Float[Tensor, "J m m"]
+    jitter: float
+
+    @property
+    def size(self) -> int:
+        """m_d."""
+        return self.root.shape[-1]
+
+    def multiply(self, x: Float[Tensor, "J m r"]) -> Float[Tensor, "J m r"]:
+        """K_d X."""
+        return toeplitz_matmul(self.column, x)
+
+    def colour(self, x: Float[Tensor, "J m r"]) -> Float[Tensor, "J m r"]:
+        """R X."""
+        return self.root @ x
+
+    def whiten(self, x: Float[Tensor, "J m r"]) -> Float[Tensor, "J m r"]:
+        """R^-1 X."""
+        return torch.linalg.solve_triangular(self.root, x, upper=False)
+
+    def log_det(self) -> Float[Tensor, "J"]:
+        """log |K_d|."""
+        return 2 * self.root.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+
+
+class CirculantAxis(NamedTuple):
+    """K_d of one axis that is closed to a ring, by its spectrum."""
+
+    column: Float[Tensor, "J m"]
+    spectrum: Float[Tensor, "J half"]
+
+    @property
+    def size(self) -> int:
+        """m_d."""
+        return self.column.shape[-1]
+
+    def multiply(self, x: Float[Tensor, "J m r"]) -> Float[Tensor, "J m r"]:
+        """K_d X."""
+        return circulant.circulant_matmul(self.spectrum, x)
+
+    def colour(self, x: Float[Tensor, "J m r"]) -> Float[Tensor, "J m r"]:
+        """R X, R symmetric."""
+        return circulant.circulant_matmul(circulant.circulant_sqrt(self.spectrum), x)
+
+    def whiten(self, x: Float[Tensor, "J m r"]) -> Float[Tensor, "J m r"]:
+        """R^-1 X."""
+        return circulant.circulant_solve(circulant.circulant_sqrt(self.spectrum), x)
+
+    def log_det(self) -> Float[Tensor, "J"]:
+        """log |K_d|."""
+        return circulant.circulant_log_det(self.spectrum, self.size)
+
+
+AxisPrior = DenseAxis | CirculantAxis
+
+
+class Prior(NamedTuple):
+    """p(u_j) = N(0, K_1 x ... x K_D) for J GPs."""
+
+    axes: tuple[AxisPrior, ...]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """m_1, ..., m_D."""
+        return tuple(axis.size for axis in self.axes)
+
+    def multiply(self, u: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        """K u, for u of shape (..., J, m_1, ..., m_D)."""
+        for d, axis in enumerate(self.axes):
+            u = along_axis(axis.multiply, u, d, len(self.axes))
+        return u
+
+    def colour(self, v: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        """R v: white noise becomes a draw of the prior."""
+        for d, axis in enumerate(self.axes):
+            v = along_axis(axis.colour, v, d, len(self.axes))
+        return v
+
+    def whiten(self, u: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        """R^-1 u; its square norm is u^T K^-1 u."""
+        for d, axis in enumerate(self.axes):
+            u = along_axis(axis.whiten, u, d, len(self.axes))
+        return u
+
+    def log_det(self) -> Float[Tensor, "J"]:
+        """log |K|."""
+        return kron_log_det([axis.log_det() for axis in self.axes], self.sizes)
+
+
+def build_prior(kernel: SeparableKernel, grid: Grid, forms: tuple[str, ...], jitter: float, device: torch.device) -> Prior:
+    """The prior of J GPs on a lattice; in float64, since the factors are small and badly conditioned.
+
+    Parameters
+    ----------
+    forms
+        "toeplitz" or "circulant" for each axis.
+    jitter
+        Added to the diagonal of each factor, relative to the factor's own variance.
+    """
+    axes: list[AxisPrior] = []
+    for d, form in enumerate(forms):
+        distance = grid.distances(d, torch.float64, device)
+        if form == "toeplitz":
+            axes.append(_dense_axis(kernel.column(d, distance), jitter))
+        else:
+            axes.append(_circulant_axis(kernel, d, distance, jitter))
+    return Prior(tuple(axes))
+
+
+def _dense_axis(column: Float[Tensor, "J m"], jitter: float) -> DenseAxis:
+    root, used = jittered_cholesky(toeplitz_dense(column), jitter)
+    nugget = torch.nn.functional.pad(used * column[:, :1], (0, column.shape[-1] - 1))
+    return DenseAxis(column + nugget, root, used)
+
+
+def _circulant_axis(kernel: SeparableKernel, axis: int, distance: Float[Tensor, "m"], jitter: float) -> CirculantAxis:
+    """Sum the kernel over all the ways around the ring: again a kernel, since its spectrum is sampled, not cut."""
+    m = distance.shape[-1]
+    turns = torch.arange(-WRAPS, WRAPS, device=distance.device, dtype=distance.dtype) * m * distance[1]
+    wound = kernel.column(axis, (turns[:, None] + distance).abs().flatten())
+    column = wound.unflatten(-1, (2 * WRAPS, m)).sum(-2)
+    # What the cut-off tails leave below zero is rounding's size for any lengthscale shorter than the ring.
+    spectrum = circulant.circulant_spectrum(column).clamp_min(0) + jitter * column[:, :1]
+    return CirculantAxis(circulant.circulant_column(spectrum, m), spectrum)

@@ -1,0 +1,71 @@
+"""What a likelihood has to say.
+
+A likelihood acts on *latents*: linear combinations of the outputs g, one set a row. Where each term of log p(y | g)
+depends on a single Gaussian latent, `contrasts` names those combinations, and expectations are one-dimensional
+integrals: closed forms or Gauss-Hermite. Where it is None, the latents are g itself, and expectations are averages over
+samples. The softmax of two classes, for example, depends on g_1 - g_0 alone.
+"""
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import nn
+
+from svdkl.quadrature import expectation_1d
+from svdkl.shapes import Float, Tensor
+
+
+class Likelihood(nn.Module, ABC):
+    """p(y | g) for C outputs, with what parameters it needs."""
+
+    is_classifier = False
+
+    def __init__(self, num_outputs: int) -> None:
+        super().__init__()
+        self.num_outputs = num_outputs
+
+    def contrasts(self, like: Tensor) -> Float[Tensor, "P C"] | None:
+        """Combinations of g of which each term of log p(y | g) sees one; None if there are none."""
+        return torch.eye(self.num_outputs, dtype=like.dtype, device=like.device)
+
+    @abstractmethod
+    def targets(self, y: Tensor, num_rows: int) -> Tensor:
+        """The targets in the shape and type that :meth:`log_prob` takes; a ValueError if they cannot be."""
+
+    @abstractmethod
+    def check_range(self, y: Tensor) -> None:
+        """A ValueError if a target is none that this likelihood can produce. Reads the values, so not when traced."""
+
+    @abstractmethod
+    def log_prob(self, latent: Float[Tensor, "*T B P"], y: Tensor) -> Float[Tensor, "*T B P_y"]:
+        """log p(y | latent) by independent terms, the last dimension; their sum is that of the row."""
+
+    @abstractmethod
+    def predictive_terms(self, latent: Float[Tensor, "*T B P"]) -> tuple[Tensor, Tensor]:
+        """Mean and variance of y given the latents; for classes, the probabilities and their entropy."""
+
+    def entropy(self, probabilities: Float[Tensor, "*T B K"]) -> Float[Tensor, "*T B"]:
+        """Entropy in nats of the labels that a classifier gives these probabilities."""
+        return torch.special.entr(probabilities).sum(-1)
+
+    def expected_log_prob(
+        self, mean: Float[Tensor, "B P"], variance: Float[Tensor, "B P"], y: Tensor
+    ) -> Float[Tensor, "B"]:
+        """E log p(y | latent) for Gaussian latents, where there are contrasts: Gauss-Hermite unless overridden."""
+        return expectation_1d(lambda latent: self.log_prob(latent, y), mean, variance).sum(-1)
+
+
+def real_targets(y: Tensor, num_rows: int, num_outputs: int) -> Tensor:
+    """Targets of C real outputs as (B, C); (B,) will do for C = 1."""
+    if y.shape == (num_rows,) and num_outputs == 1:
+        return y.unsqueeze(-1)
+    if y.shape != (num_rows, num_outputs):
+        alternative = f" or ({num_rows},)" if num_outputs == 1 else ""
+        raise ValueError(f"Expected targets of shape ({num_rows}, {num_outputs}){alternative}, got {tuple(y.shape)}.")
+    return y
+
+
+def require(condition: Tensor, y: Tensor, expected: str) -> None:
+    """Raise in one sentence, naming the first target that is not as expected."""
+    if not bool(condition.all()):
+        raise ValueError(f"Expected {expected}, got {y[~condition][0].item()}.")

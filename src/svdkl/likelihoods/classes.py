@@ -1,0 +1,80 @@
+"""Likelihoods of class labels."""
+
+import torch
+from torch.nn.functional import logsigmoid
+
+from svdkl.likelihoods.base import Likelihood, real_targets, require
+from svdkl.shapes import Float, Tensor
+
+
+class Softmax(Likelihood):
+    """One label out of C: p(y = c | g) = exp(g_c) / sum_c' exp(g_c')."""
+
+    is_classifier = True
+
+    def __init__(self, num_outputs: int) -> None:
+        super().__init__(num_outputs)
+        if num_outputs < 2:
+            raise ValueError(
+                f"Expected at least 2 outputs for the softmax likelihood, got {num_outputs}: use 'bernoulli' for one."
+            )
+
+    def contrasts(self, like: Tensor) -> Float[Tensor, "P C"] | None:
+        """Two classes depend on g_1 - g_0 alone; more have no such split."""
+        return like.new_tensor([[-1.0, 1.0]]) if self.num_outputs == 2 else None
+
+    def targets(self, y: Tensor, num_rows: int) -> Tensor:
+        """Labels (B,) of an integer type."""
+        if y.shape != (num_rows,):
+            raise ValueError(f"Expected labels of shape ({num_rows},), got {tuple(y.shape)}.")
+        if y.is_floating_point() or y.is_complex():
+            raise ValueError(f"Expected integer labels 0 to {self.num_outputs - 1}, got {y.dtype}.")
+        return y.long()
+
+    def check_range(self, y: Tensor) -> None:
+        """Labels are 0, ..., C - 1."""
+        require((y >= 0) & (y < self.num_outputs), y, f"labels from 0 to {self.num_outputs - 1}")
+
+    def log_prob(self, latent: Float[Tensor, "*T B P"], y: Tensor) -> Float[Tensor, "*T B P_y"]:
+        """log softmax of the label."""
+        if self.num_outputs == 2:
+            return logsigmoid(latent * (2 * y - 1).to(latent.dtype).unsqueeze(-1))
+        index = y.unsqueeze(-1).expand(*latent.shape[:-1], 1)
+        return latent.gather(-1, index) - latent.logsumexp(-1, keepdim=True)
+
+    def predictive_terms(self, latent: Float[Tensor, "*T B P"]) -> tuple[Tensor, Tensor]:
+        """Class probabilities and their entropy."""
+        if self.num_outputs == 2:
+            latent = torch.cat([torch.zeros_like(latent), latent], -1)
+        probabilities = latent.softmax(-1)
+        return probabilities, self.entropy(probabilities)
+
+
+class Bernoulli(Likelihood):
+    """C yes-or-no labels, each by its own output: p(y_c = 1 | g_c) = sigmoid(g_c)."""
+
+    is_classifier = True
+
+    def targets(self, y: Tensor, num_rows: int) -> Tensor:
+        """Labels (B, C) as numbers; (B,) will do for C = 1."""
+        return real_targets(y, num_rows, self.num_outputs)
+
+    def check_range(self, y: Tensor) -> None:
+        """Labels are 0 and 1."""
+        require((y == 0) | (y == 1), y, "labels 0 and 1")
+
+    def log_prob(self, latent: Float[Tensor, "*T B P"], y: Tensor) -> Float[Tensor, "*T B P_y"]:
+        """log sigmoid of the signed output."""
+        return logsigmoid(latent * (2 * y.to(latent.dtype) - 1))
+
+    def predictive_terms(self, latent: Float[Tensor, "*T B P"]) -> tuple[Tensor, Tensor]:
+        """Probabilities of the two classes where C = 1, of each label otherwise; and their entropy."""
+        yes = latent.sigmoid()
+        probabilities = torch.cat([1 - yes, yes], -1) if self.num_outputs == 1 else yes
+        return probabilities, self.entropy(probabilities)
+
+    def entropy(self, probabilities: Float[Tensor, "*T B K"]) -> Float[Tensor, "*T B"]:
+        """Entropy of all labels together."""
+        if self.num_outputs == 1:
+            return super().entropy(probabilities)
+        return super().entropy(probabilities) + super().entropy(1 - probabilities)

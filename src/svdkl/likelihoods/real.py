@@ -1,0 +1,74 @@
+"""Likelihoods of real targets."""
+
+import math
+
+import torch
+from torch import nn
+
+from svdkl.likelihoods.base import Likelihood, real_targets, require
+from svdkl.shapes import Float, Tensor
+
+
+class Gaussian(Likelihood):
+    """y_c ~ N(g_c, noise_c^2), a noise for each output."""
+
+    def __init__(self, num_outputs: int, noise: float = 0.3) -> None:
+        super().__init__(num_outputs)
+        self.log_noise = nn.Parameter(torch.full((num_outputs,), math.log(noise)))
+
+    def targets(self, y: Tensor, num_rows: int) -> Tensor:
+        """Targets (B, C)."""
+        return real_targets(y, num_rows, self.num_outputs)
+
+    def check_range(self, y: Tensor) -> None:
+        """Targets are finite."""
+        require(y.isfinite(), y, "finite targets")
+
+    def log_prob(self, latent: Float[Tensor, "*T B P"], y: Tensor) -> Float[Tensor, "*T B P_y"]:
+        """log N(y; g, noise^2)."""
+        z = (y - latent) * torch.exp(-self.log_noise)
+        return -0.5 * z.square() - self.log_noise - 0.5 * math.log(2 * math.pi)
+
+    def expected_log_prob(
+        self, mean: Float[Tensor, "B P"], variance: Float[Tensor, "B P"], y: Tensor
+    ) -> Float[Tensor, "B"]:
+        """E log N(y; g, noise^2) = log N(y; E g, noise^2) - Var g / (2 noise^2)."""
+        return (self.log_prob(mean, y) - 0.5 * variance * torch.exp(-2 * self.log_noise)).sum(-1)
+
+    def predictive_terms(self, latent: Float[Tensor, "*T B P"]) -> tuple[Tensor, Tensor]:
+        """Mean g and variance noise^2."""
+        return latent, torch.exp(2 * self.log_noise).expand_as(latent)
+
+
+class StudentT(Likelihood):
+    """y_c = g_c + scale_c * t, t of Student's distribution: robust against outliers. Degrees of freedom above 2."""
+
+    def __init__(self, num_outputs: int, scale: float = 0.3, degrees: float = 6.0) -> None:
+        super().__init__(num_outputs)
+        self.log_scale = nn.Parameter(torch.full((num_outputs,), math.log(scale)))
+        self.log_excess = nn.Parameter(torch.full((num_outputs,), math.log(degrees - 2)))
+
+    @property
+    def degrees(self) -> Float[Tensor, "C"]:
+        """Degrees of freedom: above 2, so that the variance exists."""
+        return 2 + self.log_excess.exp()
+
+    def targets(self, y: Tensor, num_rows: int) -> Tensor:
+        """Targets (B, C)."""
+        return real_targets(y, num_rows, self.num_outputs)
+
+    def check_range(self, y: Tensor) -> None:
+        """Targets are finite."""
+        require(y.isfinite(), y, "finite targets")
+
+    def log_prob(self, latent: Float[Tensor, "*T B P"], y: Tensor) -> Float[Tensor, "*T B P_y"]:
+        """log density of Student's t."""
+        nu = self.degrees
+        z = (y - latent) * torch.exp(-self.log_scale)
+        constant = torch.lgamma((nu + 1) / 2) - torch.lgamma(nu / 2) - 0.5 * (nu * math.pi).log() - self.log_scale
+        return constant - (nu + 1) / 2 * torch.log1p(z.square() / nu)
+
+    def predictive_terms(self, latent: Float[Tensor, "*T B P"]) -> tuple[Tensor, Tensor]:
+        """Mean g and variance scale^2 nu / (nu - 2)."""
+        variance = torch.exp(2 * self.log_scale - self.log_excess) * self.degrees
+        return latent, variance.expand_as(latent)

@@ -1,0 +1,57 @@
+"""Lower triangular matrices of few diagonals: bands[k, i] = L[i + k, i], with zeros where i + k >= m."""
+
+import torch
+
+from svdkl.shapes import Float, Tensor
+
+
+def shift_up(x: Tensor, k: int) -> Tensor:
+    """y[..., i] = x[..., i + k], zero past the end."""
+    return torch.nn.functional.pad(x[..., k:], (0, k)) if k else x
+
+
+def shift_down(x: Tensor, k: int) -> Tensor:
+    """y[..., i] = x[..., i - k], zero before the start."""
+    return torch.nn.functional.pad(x[..., : x.shape[-1] - k], (k, 0)) if k else x
+
+
+def banded_matmul(bands: Float[Tensor, "*batch w m"], x: Float[Tensor, "*batch m r"]) -> Float[Tensor, "*batch m r"]:
+    """L X in O(w m) a column: (L X)[i] = sum_k bands[k, i - k] X[i - k]."""
+    rows = x.movedim(-2, -1)
+    total = bands[..., None, 0, :] * rows
+    for k in range(1, bands.shape[-2]):
+        total = total + shift_down(bands[..., None, k, :] * rows, k)
+    return total.movedim(-1, -2)
+
+
+def banded_gram(bands: Float[Tensor, "*batch w m"], width: int) -> Float[Tensor, "*batch width m"]:
+    """The first ``width`` upper diagonals of S = L L^T: gram[k, i] = S[i, i + k].
+
+    L[i, l] = bands[i - l, l], so S[i, i + k] = sum_a bands[a, i - a] bands[a + k, i - a].
+    """
+    w = bands.shape[-2]
+    grams = []
+    for k in range(width):
+        total = torch.zeros_like(bands[..., 0, :])
+        for a in range(w - k):
+            total = total + shift_down(bands[..., a, :] * bands[..., a + k, :], a)
+        grams.append(total)
+    return torch.stack(grams, -2)
+
+
+def dense_gram(factor: Float[Tensor, "*batch m r"], width: int) -> Float[Tensor, "*batch width m"]:
+    """The first ``width`` upper diagonals of F F^T for a dense F, in O(width m r)."""
+    m = factor.shape[-2]
+    grams = [
+        torch.nn.functional.pad((factor[..., : m - k, :] * factor[..., k:, :]).sum(-1), (0, k)) for k in range(width)
+    ]
+    return torch.stack(grams, -2)
+
+
+def banded_dense(bands: Float[Tensor, "*batch w m"]) -> Float[Tensor, "*batch m m"]:
+    """The matrix itself, for axes short enough."""
+    m = bands.shape[-1]
+    dense = torch.diag_embed(bands[..., 0, :])
+    for k in range(1, bands.shape[-2]):
+        dense = dense + torch.diag_embed(bands[..., k, : m - k], offset=-k)
+    return dense

@@ -1,0 +1,52 @@
+"""Symmetric circulant matrices: C[i, k] = c[(i - k) mod m] with c[k] = c[m - k].
+
+The Fourier basis diagonalises them all, so that products, solves, powers and determinants cost O(m log m). They are
+held by their real spectrum, of length m // 2 + 1 since it is symmetric too.
+"""
+
+import torch
+
+from svdkl.shapes import Float, Tensor
+
+
+def circulant_spectrum(column: Float[Tensor, "*batch m"]) -> Float[Tensor, "*batch half"]:
+    """Eigenvalues of the circulant matrix with this first column."""
+    return torch.fft.rfft(column).real
+
+
+def circulant_column(spectrum: Float[Tensor, "*batch half"], m: int) -> Float[Tensor, "*batch m"]:
+    """First column of the circulant matrix with these eigenvalues."""
+    return torch.fft.irfft(spectrum, n=m)
+
+
+def circulant_matmul(
+    spectrum: Float[Tensor, "*batch half"], x: Float[Tensor, "*batch m r"]
+) -> Float[Tensor, "*batch m r"]:
+    """C X."""
+    return torch.fft.irfft(spectrum.unsqueeze(-1) * torch.fft.rfft(x, dim=-2), n=x.shape[-2], dim=-2)
+
+
+def circulant_solve(
+    spectrum: Float[Tensor, "*batch half"], x: Float[Tensor, "*batch m r"]
+) -> Float[Tensor, "*batch m r"]:
+    """C^-1 X."""
+    return circulant_matmul(1 / spectrum, x)
+
+
+def circulant_sqrt(spectrum: Float[Tensor, "*batch half"]) -> Float[Tensor, "*batch half"]:
+    """Spectrum of the symmetric square root of C."""
+    return spectrum.sqrt()
+
+
+def circulant_log_det(spectrum: Float[Tensor, "*batch half"], m: int) -> Float[Tensor, "*batch"]:
+    """log |C|; each eigenvalue counts twice, but for the first and, at even m, the last."""
+    return (mirror_counts(m, spectrum) * spectrum.log()).sum(-1)
+
+
+def mirror_counts(m: int, like: Tensor) -> Float[Tensor, "half"]:
+    """How often each entry of the half spectrum stands in the whole one."""
+    counts = torch.full((m // 2 + 1,), 2.0, dtype=like.dtype, device=like.device)
+    counts[0] = 1.0
+    if m % 2 == 0:
+        counts[-1] = 1.0
+    return counts

@@ -1,0 +1,32 @@
+"""The mixing layer: outputs are linear combinations of GPs, and so correlated."""
+
+import torch
+from torch import nn
+
+from svdkl.shapes import Float, Tensor
+
+
+class Mixing(nn.Module):
+    """g = A f + b, A of shape C x J."""
+
+    def __init__(self, num_gps: int, num_outputs: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(num_outputs, num_gps))
+        self.bias = nn.Parameter(torch.zeros(num_outputs))
+        if num_gps == num_outputs:
+            nn.init.eye_(self.weight)  # the paper's start: one GP an output
+        else:
+            nn.init.normal_(self.weight, std=num_gps**-0.5)
+
+    def forward(self, f: Float[Tensor, "... J"]) -> Float[Tensor, "... C"]:
+        """Mix samples of f."""
+        return torch.nn.functional.linear(f, self.weight, self.bias)
+
+    def gaussian(
+        self, mean: Float[Tensor, "B J"], variance: Float[Tensor, "B J"], contrasts: Float[Tensor, "P C"] | None = None
+    ) -> tuple[Float[Tensor, "B P"], Float[Tensor, "B P"]]:
+        """Means and variances of the outputs, or of linear combinations of them, for independent Gaussian f_j."""
+        weight, bias = self.weight, self.bias
+        if contrasts is not None:
+            weight, bias = contrasts @ weight, contrasts @ bias
+        return torch.nn.functional.linear(mean, weight, bias), torch.nn.functional.linear(variance, weight.square())

@@ -1,0 +1,55 @@
+"""Fixed points and weights for Gaussian integrals: deterministic, and the same for every row."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+from svdkl.shapes import Float, Tensor
+
+HERMITE_POINTS = 20
+# Constants, so that traced code need not compute them.
+_NODES, _WEIGHTS = (array.tolist() for array in np.polynomial.hermite_e.hermegauss(HERMITE_POINTS))
+
+
+def hermite_points(like: Tensor) -> tuple[Float[Tensor, "K"], Float[Tensor, "K"]]:
+    """Nodes and weights with sum_k w_k phi(x_k) = E phi(x), x ~ N(0, 1), for polynomials of degree 2 K - 1."""
+    return like.new_tensor(_NODES), like.new_tensor(_WEIGHTS) / math.sqrt(2 * math.pi)
+
+
+def spread(
+    mean: Float[Tensor, "B P"], variance: Float[Tensor, "B P"], nodes: Float[Tensor, "K"]
+) -> Float[Tensor, "K B P"]:
+    """Each Gaussian's own nodes."""
+    return mean + standard_deviation(variance) * nodes[:, None, None]
+
+
+def standard_deviation(variance: Tensor) -> Tensor:
+    """Square root with a finite slope at zero."""
+    return variance.clamp_min(torch.finfo(variance.dtype).tiny).sqrt()
+
+
+def expectation_1d(
+    function: Callable[[Tensor], Tensor], mean: Float[Tensor, "B P"], variance: Float[Tensor, "B P"]
+) -> Tensor:
+    """E function(latent) by Gauss-Hermite, for a function that treats each latent on its own."""
+    nodes, weights = hermite_points(mean)
+    return torch.einsum("k,k...->...", weights, function(spread(mean, variance, nodes)))
+
+
+def normal_points(num_points: int, num_dims: int) -> Float[Tensor, "T J"]:
+    """Points that stand for N(0, I) with equal weights: scrambled Sobol, antithetic, and of unit covariance.
+
+    The points come in pairs +-x, so all odd moments are exact; with at least 2 J points the second moments are made
+    exact too. Rows of standard deviations scale them, so no row depends on another.
+    """
+    half = num_points // 2
+    uniform = torch.quasirandom.SobolEngine(num_dims, scramble=True, seed=0).draw(half, dtype=torch.float64)
+    base = math.sqrt(2) * torch.erfinv((2 * uniform - 1).clamp(-1 + 1e-9, 1 - 1e-9))
+    if half >= num_dims:
+        values, vectors = torch.linalg.eigh(base.T @ base / half)
+        base = base @ (vectors * values.rsqrt()) @ vectors.T
+    else:
+        base = base / base.square().mean(0).sqrt()
+    return torch.cat([base, -base])

@@ -1,0 +1,1 @@
+"""Training: so far, how a model starts from a trained network."""

@@ -1,0 +1,111 @@
+"""Stage 2 of the recipe: a head that starts equal to the linear layer of a trained network.
+
+f_j starts as the standardised feature that the layer read, so A and b are the layer's own up to units; q(u) is narrow.
+"""
+
+import warnings
+
+import torch
+
+from svdkl.head import GPHead
+from svdkl.inducing.gps import GridGPs
+from svdkl.kernels import LengthscaleKernel
+from svdkl.likelihoods import Softmax
+from svdkl.shapes import Float, Tensor
+
+LONGEST = 0.5  # of an axis: the longest lengthscale to start from
+
+
+@torch.no_grad()
+def start_from_linear(
+    head: GPHead, features: Float[Tensor, "B Q"], weight: Float[Tensor, "C Q"], bias: Float[Tensor, "C"] | None
+) -> None:
+    """Make the head's outputs equal to ``weight @ h + bias``, with the features' ranges set from a sample of rows.
+
+    Exact for one feature a GP, and for two classes. With several features a GP and several outputs, one function a
+    GP serves all outputs, so each group keeps the best such function (rank one), and a warning tells what is lost.
+    """
+    if weight.shape != (head.num_outputs, head.num_features):
+        raise ValueError(
+            f"Expected the weights of a linear layer of shape ({head.num_outputs}, {head.num_features}), got "
+            f"{tuple(weight.shape)}."
+        )
+    head.bounding.set_ranges(features)
+    set_lengthscales(head, features)
+
+    weight = weight.double()
+    spread = features.double().std(0, correction=0)
+    unit = torch.where(spread > 0, spread, torch.ones_like(spread))
+    # Two classes or more: adding a vector to all rows of the weights leaves the softmax as it is.
+    shift = weight.mean(0) if isinstance(head.likelihood, Softmax) and max(map(len, head.groups)) > 1 else 0.0
+    wanted = (weight - shift) * unit
+
+    mixing = torch.zeros(head.num_outputs, head.num_gps, dtype=torch.float64)
+    directions: list[Tensor] = []
+    for j, group in enumerate(head.groups):
+        mixing[:, j], direction = _rank_one(wanted[:, list(group)])
+        directions.append(direction)
+    _warn_of_loss(head, wanted, mixing, directions)
+    head.mixing.weight.copy_(mixing)
+    # f_j is centred on the feature's location; the constant goes into b.
+    offset = (weight - shift) @ head.bounding.location.double()
+    head.mixing.bias.copy_(offset + (bias.double() if bias is not None else 0.0))
+
+    per_feature = head.bounding.scale.double() / unit
+    for bank in head._banks():
+        members = [j for j, group in enumerate(head.groups) if len(group) == bank.gps.grid.num_dims]
+        _set_linear_functions(bank.gps, bank.features, per_feature, torch.stack([directions[j] for j in members]))
+
+
+def _rank_one(block: Float[Tensor, "C D"]) -> tuple[Float[Tensor, "C"], Float[Tensor, "D"]]:
+    """The outer product nearest to a block of weights; the block itself if it has one column."""
+    if block.shape[1] == 1:
+        return block[:, 0], torch.ones(1, dtype=block.dtype)
+    left, value, right = torch.linalg.svd(block, full_matrices=False)
+    return left[:, 0] * value[0], right[0]
+
+
+def _warn_of_loss(head: GPHead, wanted: Tensor, mixing: Tensor, directions: list[Tensor]) -> None:
+    kept = torch.zeros_like(wanted)
+    for j, group in enumerate(head.groups):
+        kept[:, list(group)] += mixing[:, j, None] * directions[j]
+    loss = float((wanted - kept).norm() / wanted.norm().clamp_min(1e-300))
+    if loss > 1e-6:
+        warnings.warn(
+            f"One function for each group of features keeps {1 - loss:.0%} of the linear layer's weights, so the model "
+            f"does not start equal to the network: use dims_per_gp=1 for that.",
+            stacklevel=3,
+        )
+
+
+def _set_linear_functions(
+    gps: GridGPs, features: Tensor, per_feature: Float[Tensor, "Q"], directions: Float[Tensor, "J D"]
+) -> None:
+    """u_j = sum_d direction_jd * (feature's distance from its location in units of its spread), on the lattice."""
+    sizes = gps.grid.sizes
+    u = torch.zeros(gps.num_gps, *sizes, dtype=torch.float64)
+    for d, size in enumerate(sizes):
+        low, high = gps.grid.interior(d)
+        z = (torch.arange(size, dtype=torch.float64) - (low + high) / 2) / ((high - low) / 2)
+        # A straight line all along: where the map into the interval bends, so does the start. Its inverse there would
+        # be no likely draw of any smooth prior, and a few rows beyond the sample's range are not worth that.
+        axis = (directions[:, d] * per_feature[features[:, d]])[:, None] * z
+        u += axis.reshape(-1, *(size if k == d else 1 for k in range(len(sizes))))
+    mean_square = u.flatten(1).square().mean(1)
+    gps.kernel.log_variance.copy_(mean_square.clamp_min(1e-12).log())
+    gps.set_mean(u)
+
+
+@torch.no_grad()
+def set_lengthscales(head: GPHead, features: Float[Tensor, "B Q"]) -> None:
+    """Start each lengthscale from the spread of its feature in coordinates of the lattice."""
+    z = head.bounding(features.to(head.bounding.location.dtype))
+    spread = z.std(0, correction=0)
+    for bank in head._banks():
+        for d, axis in enumerate(bank.gps.kernel.axes):
+            if not isinstance(axis, LengthscaleKernel):
+                continue
+            size = bank.gps.grid.sizes[d]
+            in_axis_units = 2 * spread[bank.features[:, d]] * bank.half_width[d] / (size - 1)
+            axis.log_lengthscale.copy_(in_axis_units.clamp(3 / (size - 1), LONGEST).log())
+

@@ -1,0 +1,105 @@
+"""Swap the last linear layer of a trained network for a Gaussian process head."""
+
+import copy
+from typing import Any
+
+import torch
+from torch import nn
+
+from svdkl.head import GPHead
+from svdkl.model import SVDKL
+from svdkl.shapes import Tensor
+from svdkl.training.initialise import start_from_linear
+
+_NORMALISERS = (nn.Softmax, nn.LogSoftmax, nn.Sigmoid, nn.LogSigmoid)
+
+
+def replace_classifier(model: nn.Module, x_sample: Any, likelihood: Any = None, **head_options: Any) -> SVDKL:
+    """Turn a trained network into a :class:`~svdkl.model.SVDKL` that starts with the same class probabilities.
+
+    Parameters
+    ----------
+    model
+        A network whose output is that of its last ``nn.Linear``, whatever that is called and however deep it sits; a
+        closing softmax module is taken off with it. The network is copied, not changed.
+    x_sample
+        A batch of inputs as the network takes them, a few hundred rows or more: it shows which layer comes last, and
+        sets the ranges of the features.
+    likelihood
+        By default "softmax", or "bernoulli" for a single output.
+    **head_options
+        Options of :class:`~svdkl.head.GPHead`.
+
+    Examples
+    --------
+    >>> model = replace_classifier(resnet, x_sample)
+    >>> (-model.elbo(x, y, num_data=50_000).value).backward()
+    """
+    net = copy.deepcopy(model)
+    was_training = net.training
+    net.eval()
+    name, layer, features, output, after = _trace(net, x_sample)
+    if features.dim() != 2:
+        raise ValueError(
+            f"Expected the last nn.Linear ({name!r}) to read features of shape (rows, features), got "
+            f"{tuple(features.shape)}: pool or flatten them before the layer."
+        )
+    logits = layer(features)
+    _set_submodule(net, name, nn.Identity())
+    for later in after:
+        _set_submodule(net, later, nn.Identity())
+    with torch.no_grad():
+        stripped = net(x_sample)
+    if not isinstance(stripped, Tensor) or stripped.shape != features.shape or not torch.equal(stripped, features):
+        raise ValueError(
+            f"Expected a network that returns the output of its last nn.Linear ({name!r}); this one goes on after it, "
+            f"from shape {tuple(logits.shape)} to {_describe(output)}: remove what follows the layer, or build "
+            f"SVDKL(net, ...) from the part before it."
+        )
+
+    if likelihood is None:
+        likelihood = "bernoulli" if layer.out_features == 1 else "softmax"
+    head = GPHead(layer.in_features, layer.out_features, likelihood, **head_options)
+    head.to(device=layer.weight.device, dtype=torch.promote_types(layer.weight.dtype, torch.float32))
+    bias = layer.bias.detach() if layer.bias is not None else None
+    start_from_linear(head, features.detach().to(head.mixing.weight.dtype), layer.weight.detach(), bias)
+    result = SVDKL.from_parts(net, head)
+    result.train(was_training)
+    return result
+
+
+def _trace(net: nn.Module, x_sample: Any) -> tuple[str, nn.Linear, Tensor, Any, list[str]]:
+    """Run the network and see which linear layer is called last, on what, and which normalisers are called after it."""
+    calls: list[tuple[str, nn.Module, Any]] = []
+    handles = []
+    for name, module in net.named_modules():
+        if isinstance(module, (nn.Linear, *_NORMALISERS)):
+
+            def record(module: nn.Module, inputs: Any, output: Any, name: str = name) -> None:
+                calls.append((name, module, inputs[0]))
+
+            handles.append(module.register_forward_hook(record))
+    try:
+        with torch.no_grad():
+            output = net(x_sample)
+    finally:
+        for handle in handles:
+            handle.remove()
+    linear = [i for i, (_, module, _) in enumerate(calls) if isinstance(module, nn.Linear)]
+    if not linear:
+        raise ValueError(f"Expected a network with an nn.Linear layer, got {type(net).__name__}, which calls none.")
+    last = linear[-1]
+    name, module, features = calls[last]
+    assert isinstance(module, nn.Linear)
+    return name, module, features, output, [later for later, _, _ in calls[last + 1 :]]
+
+
+def _set_submodule(net: nn.Module, name: str, module: nn.Module) -> None:
+    if not name:
+        raise ValueError("Expected a network with layers before its last nn.Linear, got a single nn.Linear: use GPHead.")
+    parent, _, child = name.rpartition(".")
+    setattr(net.get_submodule(parent) if parent else net, child, module)
+
+
+def _describe(output: Any) -> str:
+    return str(tuple(output.shape)) if isinstance(output, Tensor) else type(output).__name__

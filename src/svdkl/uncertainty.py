@@ -1,0 +1,53 @@
+"""Where the uncertainty of a prediction comes from."""
+
+from typing import NamedTuple
+
+import torch
+
+from svdkl.inducing.marginal import Marginals
+from svdkl.likelihoods import Likelihood
+from svdkl.mixing import Mixing
+from svdkl.prediction import LatentPoints, predictive_moments
+from svdkl.shapes import Float, Tensor
+
+
+class Uncertainty(NamedTuple):
+    """Uncertainty of each row: ``total = aleatoric + epistemic``.
+
+    For classes these are entropies in nats, (B,): of the predictive probabilities, the expected one given g, and the mutual
+    information between label and g. For other targets they are variances, (B, C).
+    """
+
+    total: Float[Tensor, "B ..."]
+    aleatoric: Float[Tensor, "B ..."]  # the data's own: noise, overlapping classes
+    epistemic: Float[Tensor, "B ..."]  # the model's: what more data like this row would remove
+    latent_variance: Float[Tensor, "B C"]  # Var_q g_c
+    ood_score: Float[Tensor, "B"]  # 0 where the data have pinned the GPs down, 1 where they still are as in the prior
+
+
+def uncertainty(
+    likelihood: Likelihood, mixing: Mixing, latents: LatentPoints, posterior: Marginals, prior: Marginals
+) -> Uncertainty:
+    """Split the uncertainty of a prediction.
+
+    The out-of-distribution score is the share of the prior variance of g that the posterior has left, summed over the
+    outputs: GPs that no output listens to do not count.
+    """
+    _, latent_variance = mixing.gaussian(posterior.mean, posterior.variance)
+    _, prior_variance = mixing.gaussian(prior.mean, prior.variance)
+    tiny = torch.finfo(prior_variance.dtype).tiny
+    ood_score = latent_variance.sum(-1) / prior_variance.sum(-1).clamp_min(tiny)
+
+    if likelihood.is_classifier:
+        probabilities, entropies = likelihood.predictive_terms(latents.points)
+        aleatoric = latents.average(entropies)
+        mean = latents.average(probabilities)
+        total = likelihood.entropy(mean)
+        # Jensen gives epistemic >= 0; rounding may not.
+        epistemic = (total - aleatoric).clamp_min(0)
+        return Uncertainty(total, aleatoric, epistemic, latent_variance, ood_score)
+
+    moments = predictive_moments(likelihood, latents)
+    return Uncertainty(
+        moments.variance, moments.noise_variance, moments.model_variance, latent_variance, ood_score
+    )
