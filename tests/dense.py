@@ -77,3 +77,81 @@ def kl_gaussians(mean: Tensor, covariance: Tensor, prior: Tensor) -> Tensor:
 def normal_log_density(y: Tensor, covariance: Tensor) -> Tensor:
     """log N(y; 0, covariance)."""
     return -0.5 * (y @ torch.linalg.solve(covariance, y) + torch.logdet(covariance) + len(y) * math.log(2 * math.pi))
+
+
+# ------------------------------------------------------------------------------------------------- structured matrices
+
+
+def toeplitz(column: Tensor) -> Tensor:
+    """T[i, k] = column[|i - k|]."""
+    m = column.shape[-1]
+    return torch.stack([torch.stack([column[..., abs(i - k)] for k in range(m)], -1) for i in range(m)], -2)
+
+
+def circulant(column: Tensor) -> Tensor:
+    """C[i, k] = column[(i - k) mod m]."""
+    m = column.shape[-1]
+    return torch.stack([torch.stack([column[..., (i - k) % m] for k in range(m)], -1) for i in range(m)], -2)
+
+
+def banded(bands: Tensor) -> Tensor:
+    """L[i + k, i] = bands[k, i]."""
+    width, m = bands.shape[-2:]
+    zero = torch.zeros_like(bands[..., 0, 0])
+    rows = [[bands[..., i - c, c] if 0 <= i - c < width else zero for c in range(m)] for i in range(m)]
+    return torch.stack([torch.stack(row, -1) for row in rows], -2)
+
+
+def krons(factors: Sequence[Tensor]) -> Tensor:
+    """The Kronecker product for each GP, of factors (J, m_d, m_d)."""
+    return torch.stack([kron(*one) for one in zip(*factors, strict=True)])
+
+
+class _SymmetricRoot(torch.autograd.Function):
+    """R with R R = K; its differential solves dR R + R dR = dK, which repeated eigenvalues do not disturb."""
+
+    @staticmethod
+    def forward(ctx, matrix: Tensor) -> Tensor:
+        values, vectors = torch.linalg.eigh(matrix)
+        ctx.save_for_backward(values.sqrt(), vectors)
+        return vectors @ torch.diag_embed(values.sqrt()) @ vectors.mT
+
+    @staticmethod
+    def backward(ctx, grad: Tensor) -> Tensor:
+        roots, vectors = ctx.saved_tensors
+        inner = vectors.mT @ grad @ vectors / (roots.unsqueeze(-1) + roots.unsqueeze(-2))
+        return vectors @ inner @ vectors.mT
+
+
+def symmetric_root(matrix: Tensor) -> Tensor:
+    """The symmetric square root of a positive definite matrix."""
+    return _SymmetricRoot.apply(matrix)
+
+
+# ------------------------------------------------------------------------------------------------------- many GPs
+
+
+CORRELATIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {  # of distance and lengthscale
+    "rbf": lambda d, ls: torch.exp(-(d**2) / (2 * ls**2)),
+    "matern12": lambda d, ls: torch.exp(-d / ls),
+    "matern32": lambda d, ls: (1 + 3**0.5 * d / ls) * torch.exp(-(3**0.5) * d / ls),
+    "matern52": lambda d, ls: (1 + 5**0.5 * d / ls + 5 * d**2 / (3 * ls**2)) * torch.exp(-(5**0.5) * d / ls),
+}
+
+
+def line_correlation(kernel: str, lengthscale: Tensor, size: int) -> Tensor:
+    """Correlations between all pairs of points of one axis from 0 to 1."""
+    points = grid_points([size])
+    return CORRELATIONS[kernel]((points - points.mT).abs(), lengthscale)
+
+
+def ring_correlation(kernel: str, lengthscale: Tensor, size: int, turns: int = 12) -> Tensor:
+    """The same on the ring that the axis closes to one spacing past its end: summed over all ways around it."""
+    points = grid_points([size])
+    laps = [turn * size / (size - 1) for turn in range(-turns, turns + 1)]
+    return sum(CORRELATIONS[kernel]((points - points.mT + lap).abs(), lengthscale) for lap in laps)
+
+
+def interpolation_matrices(positions: Tensor, sizes: Sequence[int]) -> Tensor:
+    """M of each GP, (J, B, m), for positions (B, J, D)."""
+    return torch.stack([interpolation_matrix(one, sizes) for one in positions.unbind(1)])

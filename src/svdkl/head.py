@@ -141,7 +141,7 @@ class GPHead(nn.Module):
                 refuse_if_too_large(len(members), sizes, posterior)
             bank = GridGPs(len(members), sizes, kernel, posterior, whitened, prior, jitter, posterior_scale)
             features = torch.tensor([self.groups[j] for j in members])
-            self.banks.append(_Bank(bank, features))
+            self.banks.append(_Bank(bank, features, num_features))
             order += members
         inverse = torch.tensor(order).argsort()
         self.register_buffer("gp_order", inverse, persistent=False)
@@ -219,7 +219,7 @@ class GPHead(nn.Module):
         self,
         h: Float[Tensor, "B Q"],
         y: Tensor,
-        num_data: float,
+        num_data: int | float,
         sample_weight: Tensor | None = None,
         generator: torch.Generator | None = None,
     ) -> ELBO:
@@ -349,18 +349,20 @@ class GPHead(nn.Module):
 class _Bank(nn.Module):
     """The GPs of one number of dimensions, and which features each of them sees."""
 
-    def __init__(self, gps: GridGPs, features: Tensor) -> None:
+    def __init__(self, gps: GridGPs, features: Tensor, num_features: int) -> None:
         super().__init__()
         self.gps = gps
         self.register_buffer("features", features, persistent=False)
         self.features: Tensor
+        self.one_each = torch.equal(features, torch.arange(num_features).unsqueeze(-1))
         bounds = [gps.grid.interior(axis) for axis in range(gps.grid.num_dims)]
         self.centre = [(low + high) / 2 for low, high in bounds]
         self.half_width = [(high - low) / 2 for low, high in bounds]
 
     def positions(self, z: Float[Tensor, "B Q"]) -> Float[Tensor, "B J D"]:
         """From coordinates in (-1, 1) to positions in grid points."""
-        chosen = z[:, self.features]
+        # A plain view where each feature has its own GP, which is the usual case: indexing costs as much as all the rest.
+        chosen = z.unsqueeze(-1) if self.one_each else z[:, self.features]
         return chosen * z.new_tensor(self.half_width) + z.new_tensor(self.centre)
 
 

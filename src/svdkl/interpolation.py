@@ -51,7 +51,7 @@ def with_ghosts(values: Float[Tensor, "*batch m"]) -> Float[Tensor, "*batch m+2"
     return torch.cat([first, values, last], -1)
 
 
-def fold_ghosts(values: Float[Tensor, "*batch m+2"]) -> Float[Tensor, "*batch m"]:
+def fold_ghosts(values: Float[Tensor, "*batch p"]) -> Float[Tensor, "*batch p-2"]:
     """The transpose of :func:`with_ghosts`."""
     inner = values[..., 1:-1]
     head = values[..., :1] * values.new_tensor([3.0, -3.0, 1.0])
@@ -80,7 +80,7 @@ class _CellCubics(torch.autograd.Function):
 
     @staticmethod
     def forward(coefficients: Tensor, index: Tensor, t: Tensor) -> Tensor:
-        c0, c1, c2, c3 = coefficients.flatten(-2).index_select(-1, index.flatten()).unbind(1)
+        c0, c1, c2, c3 = _gather(coefficients, index)
         t = t.flatten()
         y = torch.addcmul(c2, c3, t)
         y = torch.addcmul(c1, y, t)
@@ -100,13 +100,20 @@ class _CellCubics(torch.autograd.Function):
             g1 = grad * t
             g2 = g1 * t
             moments = torch.stack([grad, g1, g2, g2 * t], 1)
-            flat = torch.zeros_like(coefficients.flatten(-2)).index_add(-1, where, moments)
-            grad_coefficients = flat.view_as(coefficients)
+            flat = coefficients.new_zeros(moments.shape[0] * moments.shape[1], coefficients[0, 0].numel())
+            grad_coefficients = flat.index_add(1, where, moments.flatten(0, 1)).view_as(coefficients)
         if ctx.needs_input_grad[2]:
-            c1, c2, c3 = coefficients[:, 1:].flatten(-2).index_select(-1, where).unbind(1)
+            c1, c2, c3 = _gather(coefficients[:, 1:], index)
             slope = torch.addcmul(c1, torch.addcmul(2 * c2, c3, t, value=3), t)
             grad_t = (grad * slope).sum(0).view(index.shape)
         return grad_coefficients, None, grad_t
+
+
+def _gather(coefficients: Float[Tensor, "K powers J cells"], index: Int[Tensor, "B J"]) -> tuple[Tensor, ...]:
+    """The coefficients of each power at each point, (K, B J). Two dimensions: index_select is slow with more."""
+    num_functions, num_powers = coefficients.shape[:2]
+    flat = coefficients.reshape(num_functions * num_powers, -1).index_select(1, index.flatten())
+    return flat.unflatten(0, (num_functions, num_powers)).unbind(1)
 
 
 def evaluate_cubics(

@@ -3,6 +3,8 @@
 import math
 import os
 
+from svdkl.inducing.prior import LONG_AXIS
+
 GIB = 2**30
 COPIES = 4  # a parameter, its gradient and the two moments of Adam
 
@@ -13,7 +15,7 @@ def estimate_bytes(num_gps: int, sizes: tuple[int, ...], family: str, batch_size
     numbers_per_axis = {"cholesky": lambda n: n * n, "banded": lambda n: n * (bandwidth + 1), "mean_field": lambda n: n}
     factors = sum(numbers_per_axis[family](size) for size in sizes)
     parameters = 4 * COPIES * num_gps * (m + factors)
-    prior_roots = 8 * 3 * num_gps * sum(size * size for size in sizes if size < 512)
+    prior_roots = 8 * 3 * num_gps * sum(size * size for size in sizes if size < LONG_AXIS)
     mean_work = 8 * 3 * num_gps * m
     rows = 16 * batch_size * num_gps * 4 ** len(sizes)
     return parameters + prior_roots + mean_work + rows

@@ -56,7 +56,7 @@ class SVDKL(nn.Module):
         self,
         x: Tensor,
         y: Tensor,
-        num_data: float,
+        num_data: int | float,
         sample_weight: Tensor | None = None,
         generator: torch.Generator | None = None,
     ) -> ELBO:
@@ -67,7 +67,7 @@ class SVDKL(nn.Module):
         self,
         x: Tensor,
         y: Tensor | None = None,
-        num_data: float | None = None,
+        num_data: int | float | None = None,
         sample_weight: Tensor | None = None,
         generator: torch.Generator | None = None,
     ) -> Tensor | ELBO:

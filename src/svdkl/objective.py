@@ -18,7 +18,7 @@ class ELBO(NamedTuple):
 def evidence_lower_bound(
     expected_log_likelihood: Float[Tensor, "B"],
     kl: Float[Tensor, "J"],
-    num_data: float,
+    num_data: int | float,
     sample_weight: Float[Tensor, "B"] | None = None,
 ) -> ELBO:
     """Put the terms of a minibatch together.
@@ -34,7 +34,7 @@ def evidence_lower_bound(
     return ELBO(likelihood_term - kl_term, likelihood_term, kl_term)
 
 
-def check_num_data(num_data: float) -> None:
+def check_num_data(num_data: int | float) -> None:
     """N has to be a positive number."""
     if not num_data > 0 or num_data == float("inf"):
         raise ValueError(f"Expected num_data, the number of training rows, to be above 0, got {num_data}.")

@@ -1,5 +1,7 @@
 """Features into the open interval (-1, 1): smoothly, monotonically, each row on its own."""
 
+import math
+
 import torch
 from torch import nn
 
@@ -13,14 +15,13 @@ WIDENING = 1.0  # how far these may widen a range on either side, in its own len
 
 
 def squash(t: Tensor) -> Tensor:
-    """Identity up to +-LINEAR, then bending towards +-1; twice continuously differentiable.
+    """Identity up to +-LINEAR, then bending towards +-1 as an arctangent does; twice continuously differentiable.
 
-    The slope falls like 1 / t^3 only, so even a feature that is a million scales off keeps a gradient.
+    The slope falls like 1 / t^2 only, so even a feature that is ten million scales off keeps a gradient.
     """
     middle = t.clamp(-LINEAR, LINEAR)
-    room = torch.full_like(t, 1 - LINEAR)
-    excess = t - middle
-    return middle + excess * (room / torch.hypot(room, excess))
+    steepness = math.pi / 2 / (1 - LINEAR)
+    return middle + torch.atan((t - middle) * steepness) / steepness
 
 
 def _between(h: Float[Tensor, "B Q"], share: float) -> tuple[Float[Tensor, "Q"], Float[Tensor, "Q"]]:

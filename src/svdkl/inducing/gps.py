@@ -33,7 +33,7 @@ class GridGPs(nn.Module):
     whitened
         Whether q is parameterised on u = R v (default) or directly.
     prior
-        "toeplitz", "circulant" or "auto": circulant for axes of 512 points and more.
+        "toeplitz", "circulant" or "auto": circulant for axes of 256 points and more.
     jitter
         Relative to the prior variance.
     posterior_scale

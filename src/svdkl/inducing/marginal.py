@@ -20,6 +20,7 @@ from svdkl.interpolation import (
     locate,
     with_ghosts,
 )
+from svdkl.interpolation_cpu import FusedMarginals
 from svdkl.linalg.banded import dense_gram
 from svdkl.linalg.cholesky import unrolled_cholesky
 from svdkl.linalg.circulant import circulant_column, circulant_matmul, circulant_spectrum, circulant_sqrt
@@ -42,17 +43,21 @@ class MarginalTables(NamedTuple):
     def at(self, positions: Float[Tensor, "B J D"]) -> Marginals:
         """q(f_ij) at these positions."""
         if len(self.roots) == 1:  # one axis: the mean is a fifth cubic, read in the same pass
-            size = self.mean.shape[-1]
             table = torch.cat([cell_cubics(self.mean).unsqueeze(0), self.roots[0]])
-            cubics = evaluate_cubics(table, locate(positions[..., 0], size))
-            return Marginals(cubics[0], cubics[1:].square().sum(0))
-
-        mean = interpolate(self.mean, positions)
-        variance = torch.ones_like(mean)
+            return _cubic_marginals(table, positions[..., 0])
+        variance = torch.ones_like(positions[..., 0])
         for d, roots in enumerate(self.roots):
-            cells = locate(positions[..., d], self.mean.shape[1 + d])
-            variance = variance * evaluate_cubics(roots, cells).square().sum(0)
-        return Marginals(mean, variance)
+            variance = variance * _cubic_marginals(roots, positions[..., d]).variance
+        return Marginals(interpolate(self.mean, positions), variance)
+
+
+def _cubic_marginals(table: Float[Tensor, "K 4 J cells"], position: Float[Tensor, "B J"]) -> Marginals:
+    """Mean, where the table has one, and variance along one axis: by the fused kernel where there is one."""
+    if position.device.type == "cpu" and not torch.compiler.is_compiling():
+        return Marginals(*FusedMarginals.apply(table, position))
+    cubics = evaluate_cubics(table, locate(position, table.shape[-1] + 1))
+    mean = cubics[0] if len(cubics) > NEIGHBOURS else torch.zeros_like(position)
+    return Marginals(mean, cubics[-NEIGHBOURS:].square().sum(0))
 
 
 def tabulate(posterior: Posterior, prior: Prior | None, dtype: torch.dtype) -> MarginalTables:

@@ -52,7 +52,7 @@ class AxisFactor(nn.Module, ABC):
 
 
 def _positive(raw: Tensor) -> Tensor:
-    return softplus(raw.double())
+    return softplus(raw).double()
 
 
 class CholeskyFactor(AxisFactor):
@@ -66,8 +66,8 @@ class CholeskyFactor(AxisFactor):
 
     def dense(self) -> Float[Tensor, "J m m"]:
         """L_d; the raw parameter's upper triangle is not read."""
-        raw = self.raw.double()
-        return raw.tril(-1) + torch.diag_embed(_positive(self.raw.diagonal(dim1=-2, dim2=-1)))
+        diagonal = softplus(self.raw.diagonal(dim1=-2, dim2=-1))
+        return (self.raw.tril(-1) + torch.diag_embed(diagonal)).double()
 
     def matmul(self, x: Float[Tensor, "J m r"]) -> Float[Tensor, "J m r"]:
         """L_d X."""

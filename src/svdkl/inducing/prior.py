@@ -17,7 +17,7 @@ from svdkl.linalg.kronecker import along_axis, kron_log_det
 from svdkl.linalg.toeplitz import toeplitz_dense, toeplitz_matmul
 from svdkl.shapes import Float, Tensor
 
-LONG_AXIS = 512  # from here on "auto" takes the circulant form
+LONG_AXIS = 256  # from here on "auto" takes the circulant form
 WRAPS = 3  # how many times a kernel is wound around the ring, either way
 
 

@@ -1,13 +1,10 @@
 """Lower triangular matrices of few diagonals: bands[k, i] = L[i + k, i], with zeros where i + k >= m."""
 
+from typing import Any
+
 import torch
 
 from svdkl.shapes import Float, Tensor
-
-
-def shift_up(x: Tensor, k: int) -> Tensor:
-    """y[..., i] = x[..., i + k], zero past the end."""
-    return torch.nn.functional.pad(x[..., k:], (0, k)) if k else x
 
 
 def shift_down(x: Tensor, k: int) -> Tensor:
@@ -39,13 +36,37 @@ def banded_gram(bands: Float[Tensor, "*batch w m"], width: int) -> Float[Tensor,
     return torch.stack(grams, -2)
 
 
+class _DenseGram(torch.autograd.Function):
+    """As autograd would have it, but without a zero-filled matrix for each slice."""
+
+    @staticmethod
+    def forward(factor: Tensor, width: int) -> Tensor:
+        m = factor.shape[-2]
+        grams = [
+            torch.nn.functional.pad((factor[..., : m - k, :] * factor[..., k:, :]).sum(-1), (0, k))
+            for k in range(width)
+        ]
+        return torch.stack(grams, -2)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, int], output: Tensor) -> None:
+        ctx.save_for_backward(inputs[0])
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        (factor,) = ctx.saved_tensors
+        m = factor.shape[-2]
+        result = 2 * grad[..., 0, :, None] * factor
+        for k in range(1, grad.shape[-2]):
+            g = grad[..., k, : m - k, None]
+            result[..., : m - k, :].addcmul_(g, factor[..., k:, :])
+            result[..., k:, :].addcmul_(g, factor[..., : m - k, :])
+        return result, None
+
+
 def dense_gram(factor: Float[Tensor, "*batch m r"], width: int) -> Float[Tensor, "*batch width m"]:
     """The first ``width`` upper diagonals of F F^T for a dense F, in O(width m r)."""
-    m = factor.shape[-2]
-    grams = [
-        torch.nn.functional.pad((factor[..., : m - k, :] * factor[..., k:, :]).sum(-1), (0, k)) for k in range(width)
-    ]
-    return torch.stack(grams, -2)
+    return _DenseGram.apply(factor, width)
 
 
 def banded_dense(bands: Float[Tensor, "*batch w m"]) -> Float[Tensor, "*batch m m"]:
