@@ -286,7 +286,7 @@ class GPHead(nn.Module):
         with torch.autocast(h.device.type, enabled=False):
             y = self.likelihood.targets(y, h.shape[0])
             self.likelihood.check_range(y)
-            return predictive_log_density(self.likelihood, self.latents(h, state), y)
+            return predictive_log_density(self.likelihood, self.mixing, self.marginals(h, state), self.normal_points, y)
 
     def uncertainty(self, h: Float[Tensor, "B Q"], state: HeadState | None = None) -> Uncertainty:
         """Where the uncertainty of each row's prediction comes from."""

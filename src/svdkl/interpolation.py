@@ -146,7 +146,7 @@ def interpolate(values: Float[Tensor, "..."], positions: Float[Tensor, "B J D"])
     num_gps = positions.shape[-2]
     sizes = values.shape[-num_dims:]
     batch = values.shape[: -num_dims - 1]
-    flat = values.reshape(-1, num_gps, *sizes)
+    flat = values.reshape(math.prod(batch), num_gps, *sizes)
     if num_dims == 1:
         cubics = cell_cubics(flat).movedim(0, 1)
         result = evaluate_cubics(cubics, locate(positions[..., 0], sizes[0]))
@@ -155,7 +155,7 @@ def interpolate(values: Float[Tensor, "..."], positions: Float[Tensor, "B J D"])
     for axis in range(num_dims):
         flat = with_ghosts(flat.movedim(2 + axis, -1)).movedim(-1, 2 + axis)
     index, weight = _sparse_rows(positions, sizes)
-    table = flat.reshape(flat.shape[0], -1)
+    table = flat.flatten(1)
     offset = math.prod([size + 2 for size in sizes]) * torch.arange(num_gps, device=index.device)
     gathered = table.index_select(1, (index + offset[:, None]).flatten()).unflatten(1, index.shape)
     result = (gathered * weight).sum(-1)
@@ -168,14 +168,14 @@ def interpolate_transposed(
     """M^T x: (..., B, J) spread onto the lattice, (..., J, m_1, ..., m_D)."""
     num_gps = positions.shape[-2]
     batch = x.shape[:-2]
-    flat = x.reshape(-1, *x.shape[-2:])
+    flat = x.reshape(math.prod(batch), *x.shape[-2:])
     index, weight = _sparse_rows(positions, sizes)
     padded = [size + 2 for size in sizes]
     offset = math.prod(padded) * torch.arange(num_gps, device=index.device)
     spread = (flat.unsqueeze(-1) * weight).flatten(1)
     total = spread.new_zeros(spread.shape[0], num_gps * math.prod(padded))
     total = total.index_add(1, (index + offset[:, None]).flatten(), spread)
-    total = total.view(-1, num_gps, *padded)
+    total = total.view(math.prod(batch), num_gps, *padded)
     for axis in range(len(sizes)):
         total = fold_ghosts(total.movedim(2 + axis, -1)).movedim(-1, 2 + axis)
     return total.reshape(*batch, *total.shape[1:])

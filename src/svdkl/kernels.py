@@ -24,7 +24,7 @@ CLOSED_FORM_NAMES = "rbf, matern12, matern32, matern52, rational_quadratic, peri
 class AxisKernel(nn.Module, ABC):
     """Correlation along one axis as a function of distance, for J GPs at once."""
 
-    decays = True  # towards 0 at large distances, so that it can be wrapped around a ring
+    decays = True  # exponentially with distance, so that it can be wound around a ring
 
     @abstractmethod
     def forward(self, distance: Float[Tensor, "m"]) -> Float[Tensor, "J m"]:
@@ -88,6 +88,8 @@ class Matern52(LengthscaleKernel):
 
 class RationalQuadratic(LengthscaleKernel):
     """(1 + r^2 / (2 alpha))^-alpha: RBFs of many lengthscales."""
+
+    decays = False  # only as a power of the distance
 
     def __init__(self, num_gps: int, lengthscale: float = DEFAULT_LENGTHSCALE, alpha: float = 2.0) -> None:
         super().__init__(num_gps, lengthscale)
@@ -154,6 +156,8 @@ class GPyTorchKernel(AxisKernel):
                 f"[] (copied for each), got {list(given.batch_shape)}."
             )
         self.kernel = given if given.batch_shape == wanted else given.expand_batch(wanted)
+        for parameter in self.kernel.parameters():  # expanding repeats one number; each GP needs its own
+            parameter.data = parameter.data.clone()
 
     def forward(self, distance: Float[Tensor, "m"]) -> Float[Tensor, "J m"]:
         """The kernel between the first point and all."""

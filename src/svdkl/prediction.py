@@ -67,7 +67,13 @@ def predictive_moments(likelihood: Likelihood, latents: LatentPoints) -> Predict
     return Prediction(mean, noise + model, noise, model)
 
 
-def predictive_log_density(likelihood: Likelihood, latents: LatentPoints, y: Tensor) -> Float[Tensor, "B"]:
+def predictive_log_density(
+    likelihood: Likelihood, mixing: Mixing, marginals: Marginals, normal: Float[Tensor, "T J"], y: Tensor
+) -> Float[Tensor, "B"]:
     """log p(y_i | x_i); for several targets the sum of each one's own."""
+    contrasts = likelihood.contrasts(marginals.mean)
+    if contrasts is not None:
+        return likelihood.log_marginal(*mixing.gaussian(*marginals, contrasts), y)
+    latents = latent_points(likelihood, mixing, marginals, normal)
     terms = likelihood.log_prob(latents.points, y)
     return torch.logsumexp(terms + latents.weights.log()[:, None, None], 0).sum(-1)

@@ -8,14 +8,15 @@ import torch
 
 from svdkl.shapes import Float, Tensor
 
-HERMITE_POINTS = 20
-# Constants, so that traced code need not compute them.
-_NODES, _WEIGHTS = (array.tolist() for array in np.polynomial.hermite_e.hermegauss(HERMITE_POINTS))
+# Constants, so that traced code need not compute them. Twenty nodes are plenty for log likelihoods and their kind, which
+# are smooth in the latent; a density may be narrower than the latent's own spread.
+_RULES = {count: [array.tolist() for array in np.polynomial.hermite_e.hermegauss(count)] for count in (20, 80)}
 
 
-def hermite_points(like: Tensor) -> tuple[Float[Tensor, "K"], Float[Tensor, "K"]]:
+def hermite_points(like: Tensor, count: int = 20) -> tuple[Float[Tensor, "K"], Float[Tensor, "K"]]:
     """Nodes and weights with sum_k w_k phi(x_k) = E phi(x), x ~ N(0, 1), for polynomials of degree 2 K - 1."""
-    return like.new_tensor(_NODES), like.new_tensor(_WEIGHTS) / math.sqrt(2 * math.pi)
+    nodes, weights = _RULES[count]
+    return like.new_tensor(nodes), like.new_tensor(weights) / math.sqrt(2 * math.pi)
 
 
 def spread(
@@ -36,6 +37,15 @@ def expectation_1d(
     """E function(latent) by Gauss-Hermite, for a function that treats each latent on its own."""
     nodes, weights = hermite_points(mean)
     return torch.einsum("k,k...->...", weights, function(spread(mean, variance, nodes)))
+
+
+def log_expectation_1d(
+    log_function: Callable[[Tensor], Tensor], mean: Float[Tensor, "B P"], variance: Float[Tensor, "B P"]
+) -> Tensor:
+    """log E exp(log_function(latent)) by Gauss-Hermite, for a function that treats each latent on its own."""
+    nodes, weights = hermite_points(mean, count=80)
+    values = log_function(spread(mean, variance, nodes))
+    return torch.logsumexp(values + weights.clamp_min(torch.finfo(mean.dtype).tiny).log()[:, None, None], 0)
 
 
 def normal_points(num_points: int, num_dims: int) -> Float[Tensor, "T J"]:

@@ -8,7 +8,7 @@ from torch import nn
 from svdkl.shapes import Float, Tensor
 
 LINEAR = 0.9  # the coordinate up to which the map is linear, on either side
-TYPICAL = 0.4  # the coordinate that the edge of the data is put at when the ranges are set
+TYPICAL = 0.5  # the coordinate that the edge of the data is put at when the ranges are set
 TAIL = 0.005  # the share of rows on either side that count as the outermost
 SPARSE = 0.05  # a feature that is constant but for this share of rows on either side is called sparse
 WIDENING = 1.0  # how far these may widen a range on either side, in its own lengths
@@ -61,7 +61,7 @@ class Bounding(nn.Module):
 
     @torch.no_grad()
     def set_ranges(self, h: Float[Tensor, "B Q"]) -> None:
-        """Set locations and scales so that these rows fill the inner 40% of the interval, outliers aside.
+        """Set locations and scales so that these rows fill the inner half of the interval, outliers aside.
 
         The outermost 1% of rows may widen a range by once its length on either side, no more: one wild row must not
         leave the rest a few grid points.

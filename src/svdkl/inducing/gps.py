@@ -138,7 +138,7 @@ def _prior_form(requested: str, size: int, kernel: AxisKernel) -> str:
         return "circulant" if size >= LONG_AXIS and kernel.decays else "toeplitz"
     if requested == "circulant" and not kernel.decays:
         raise ValueError(
-            f"Expected a kernel that decays with distance for a circulant prior, got {type(kernel).__name__}: use "
+            f"Expected a kernel that decays exponentially with distance for a circulant prior, got {type(kernel).__name__}: use "
             f"prior='toeplitz'."
         )
     return requested

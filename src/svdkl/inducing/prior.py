@@ -18,7 +18,7 @@ from svdkl.linalg.toeplitz import toeplitz_dense, toeplitz_matmul
 from svdkl.shapes import Float, Tensor
 
 LONG_AXIS = 256  # from here on "auto" takes the circulant form
-WRAPS = 3  # how many times a kernel is wound around the ring, either way
+WRAPS = 6  # how many times a kernel is wound around the ring, either way
 
 
 class DenseAxis(NamedTuple):
@@ -146,6 +146,7 @@ def _circulant_axis(kernel: SeparableKernel, axis: int, distance: Float[Tensor, 
     turns = torch.arange(-WRAPS, WRAPS, device=distance.device, dtype=distance.dtype) * m * distance[1]
     wound = kernel.column(axis, (turns[:, None] + distance).abs().flatten())
     column = wound.unflatten(-1, (2 * WRAPS, m)).sum(-2)
-    # What the cut-off tails leave below zero is rounding's size for any lengthscale shorter than the ring.
+    # The sum is cut after a few turns. For lengthscales up to half the axis what that leaves below zero is of rounding's
+    # size; beyond, the clamp stands in for the turns that are missing.
     spectrum = circulant.circulant_spectrum(column).clamp_min(0) + jitter * column[:, :1]
     return CirculantAxis(circulant.circulant_column(spectrum, m), spectrum)

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 import torch
 from torch import nn
 
-from svdkl.quadrature import expectation_1d
+from svdkl.quadrature import expectation_1d, log_expectation_1d
 from svdkl.shapes import Float, Tensor
 
 
@@ -53,6 +53,12 @@ class Likelihood(nn.Module, ABC):
     ) -> Float[Tensor, "B"]:
         """E log p(y | latent) for Gaussian latents, where there are contrasts: Gauss-Hermite unless overridden."""
         return expectation_1d(lambda latent: self.log_prob(latent, y), mean, variance).sum(-1)
+
+    def log_marginal(
+        self, mean: Float[Tensor, "B P"], variance: Float[Tensor, "B P"], y: Tensor
+    ) -> Float[Tensor, "B"]:
+        """log E p(y | latent) for Gaussian latents, summed over the terms: Gauss-Hermite unless overridden."""
+        return log_expectation_1d(lambda latent: self.log_prob(latent, y), mean, variance).sum(-1)
 
 
 def real_targets(y: Tensor, num_rows: int, num_outputs: int) -> Tensor:

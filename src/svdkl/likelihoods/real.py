@@ -35,6 +35,13 @@ class Gaussian(Likelihood):
         """E log N(y; g, noise^2) = log N(y; E g, noise^2) - Var g / (2 noise^2)."""
         return (self.log_prob(mean, y) - 0.5 * variance * torch.exp(-2 * self.log_noise)).sum(-1)
 
+    def log_marginal(
+        self, mean: Float[Tensor, "B P"], variance: Float[Tensor, "B P"], y: Tensor
+    ) -> Float[Tensor, "B"]:
+        """log N(y; E g, Var g + noise^2)."""
+        total = variance + torch.exp(2 * self.log_noise)
+        return (-0.5 * (y - mean).square() / total - 0.5 * (2 * math.pi * total).log()).sum(-1)
+
     def predictive_terms(self, latent: Float[Tensor, "*T B P"]) -> tuple[Tensor, Tensor]:
         """Mean g and variance noise^2."""
         return latent, torch.exp(2 * self.log_noise).expand_as(latent)

@@ -31,8 +31,8 @@ def along_axis(
     others = [d for d in range(x.dim()) if d != position and d not in batch_dims]
     order = batch_dims + [position] + others
     moved = x.permute(order)
-    columns = moved.reshape(*moved.shape[: num_batch + 1], -1)
-    result = function(columns).reshape(*moved.shape[:num_batch], -1, *moved.shape[num_batch + 1 :])
+    result = function(moved.flatten(num_batch + 1) if others else moved.unsqueeze(-1))
+    result = result.reshape(*moved.shape[:num_batch], result.shape[num_batch], *moved.shape[num_batch + 1 :])
     return result.permute([order.index(d) for d in range(x.dim())])
 
 
@@ -71,7 +71,7 @@ def kron_trace(traces: Sequence[Float[Tensor, "*batch"]]) -> Float[Tensor, "*bat
     return torch.stack(list(traces)).prod(0)
 
 
-def trace_of_solve(
+def kron_trace_of_solve(
     roots: Sequence[Float[Tensor, "*batch _ _"]], factors: Sequence[Float[Tensor, "*batch _ _"]]
 ) -> Float[Tensor, "*batch"]:
     """tr(K^-1 S) for K = (x) R_d R_d^T and S = (x) L_d L_d^T, R_d and L_d lower triangular."""

@@ -1,0 +1,1 @@
+"""Each piece of mathematics against slow dense algebra, values and gradients."""
