@@ -48,7 +48,9 @@ def provenance() -> dict[str, object]:
     """What was measured, where and when."""
 
     def git(*arguments: str) -> str:
-        result = subprocess.run(["git", *arguments], capture_output=True, text=True, check=False, cwd=Path(__file__).parent)
+        result = subprocess.run(
+            ["git", *arguments], capture_output=True, text=True, check=False, cwd=Path(__file__).parent
+        )
         return result.stdout.strip()
 
     processor = next(
@@ -56,7 +58,8 @@ def provenance() -> dict[str, object]:
         platform.processor(),
     )
     return {
-        "commit": git("rev-parse", "HEAD") + ("+changes" if git("status", "--porcelain", "--", "src", "benchmarks") else ""),
+        "commit": git("rev-parse", "HEAD")
+        + ("+changes" if git("status", "--porcelain", "--", "src", "benchmarks") else ""),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "python": sys.version.split()[0],
         "torch": torch.__version__,

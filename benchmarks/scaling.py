@@ -91,7 +91,9 @@ def main() -> None:
         )
     peak = peak_memory_of_a_step()
     result["peak_gib"] = peak
-    print(f"peak memory of a step at D = 3, m = 32,768, J = 4, B = 10,000: {peak:.2f} GiB, interpreter included (limit 2)")
+    print(
+        f"peak memory of a step at D = 3, m = 32,768, J = 4, B = 10,000: {peak:.2f} GiB, interpreter included (limit 2)"
+    )
     save("scaling", result)
 
 

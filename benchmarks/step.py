@@ -57,7 +57,7 @@ def svdkl_step(x: torch.Tensor, y: torch.Tensor, num_gps: int, grid_size: int) -
 
 
 def gpytorch_step(x: torch.Tensor, y: torch.Tensor, num_gps: int, grid_size: int) -> Callable[[], object]:
-    """gpytorch's own SV-DKL: an independent GP for each feature on a grid, softmax with mixing weights."""
+    """Gpytorch's own SV-DKL: an independent GP for each feature on a grid, softmax with mixing weights."""
     import gpytorch
     from gpytorch.variational import (
         CholeskyVariationalDistribution,
@@ -102,7 +102,9 @@ def main() -> None:
     torch.manual_seed(0)
     x, y = torch.randn(options.rows, 8), torch.randint(2, (options.rows,))
 
-    print(f"one step, {options.rows} rows, network 8-1000-1000-500-50 with 2 outputs, {torch.get_num_threads()} threads")
+    print(
+        f"one step, {options.rows} rows, network 8-1000-1000-500-50 with 2 outputs, {torch.get_num_threads()} threads"
+    )
     result: dict[str, object] = {"rows": options.rows, "repeats": options.repeats}
     for name, num_gps, grid_size, limit in CONFIGURATIONS:
         steps = {

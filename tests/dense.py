@@ -66,11 +66,7 @@ def kl_gaussians(mean: Tensor, covariance: Tensor, prior: Tensor) -> Tensor:
     m = mean.shape[0]
     inverse = torch.linalg.inv(prior)
     return 0.5 * (
-        torch.logdet(prior)
-        - torch.logdet(covariance)
-        - m
-        + torch.trace(inverse @ covariance)
-        + mean @ inverse @ mean
+        torch.logdet(prior) - torch.logdet(covariance) - m + torch.trace(inverse @ covariance) + mean @ inverse @ mean
     )
 
 

@@ -44,7 +44,7 @@ class Grid:
 
     @property
     def num_points(self) -> int:
-        """m = m_1 ... m_D."""
+        """M = m_1 ... m_D."""
         return math.prod(self.sizes)
 
     def distances(self, axis: int, dtype: torch.dtype, device: torch.device) -> Float[Tensor, "m_d"]:

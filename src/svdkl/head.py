@@ -114,10 +114,10 @@ class GPHead(nn.Module):
             ("num_features", num_features),
             ("num_outputs", num_outputs),
             ("num_samples", num_samples),
-            ("num_points", num_points),
         ):
-            if value < 1:
-                raise ValueError(f"Expected {name} of at least 1, got {value}.")
+            _require_positive(name, value)
+        if num_points < 2 or num_points % 2:
+            raise ValueError(f"Expected num_points to be even and at least 2 (points come in pairs), got {num_points}.")
         self.num_features = num_features
         self.num_outputs = num_outputs
         self.estimator = estimator
@@ -195,6 +195,7 @@ class GPHead(nn.Module):
         state: HeadState | None = None,
     ) -> Float[Tensor, "T B J"]:
         """Joint draws of all f_j at these rows: each draw is one function, f^(t) = M u^(t)."""
+        _require_positive("num_samples", num_samples)
         h = self._enter(h)
         state = state or self.state()
         parts = [
@@ -238,6 +239,8 @@ class GPHead(nn.Module):
         """
         with torch.autocast(h.device.type, enabled=False):
             h = self._enter(h)
+            if h.shape[0] == 0:
+                raise ValueError("Expected at least one row to estimate the bound on, got none.")
             y = self.likelihood.targets(y, h.shape[0])
             if not torch.compiler.is_compiling():
                 self.likelihood.check_range(y)
@@ -282,8 +285,9 @@ class GPHead(nn.Module):
             return predictive_moments(self.likelihood, self.latents(h, state))
 
     def log_predictive(self, h: Float[Tensor, "B Q"], y: Tensor, state: HeadState | None = None) -> Float[Tensor, "B"]:
-        """log p(y_i | x_i) of each row."""
+        """Log p(y_i | x_i) of each row."""
         with torch.autocast(h.device.type, enabled=False):
+            h = self._enter(h)
             y = self.likelihood.targets(y, h.shape[0])
             self.likelihood.check_range(y)
             return predictive_log_density(self.likelihood, self.mixing, self.marginals(h, state), self.normal_points, y)
@@ -298,7 +302,8 @@ class GPHead(nn.Module):
 
     def forward(self, h: Float[Tensor, "B Q"]) -> Float[Tensor, "B C"]:
         """What the layer that this head replaces gave: log probabilities of classes (softmax of which are the
-        predictive probabilities), the mean of other targets."""
+        predictive probabilities), the mean of other targets.
+        """
         if self.likelihood.is_classifier:
             return self.predict_proba(h).log()
         return self.predict(h).mean
@@ -361,16 +366,25 @@ class _Bank(nn.Module):
 
     def positions(self, z: Float[Tensor, "B Q"]) -> Float[Tensor, "B J D"]:
         """From coordinates in (-1, 1) to positions in grid points."""
-        # A plain view where each feature has its own GP, which is the usual case: indexing costs as much as all the rest.
+        # Where each feature has its own GP, a plain view: indexing would cost as much as all the rest.
         chosen = z.unsqueeze(-1) if self.one_each else z[:, self.features]
         return chosen * z.new_tensor(self.half_width) + z.new_tensor(self.centre)
 
 
 def _lattice_sizes(grid_size: int | Sequence[int], num_dims: int) -> tuple[int, ...]:
-    sizes = (grid_size,) * num_dims if isinstance(grid_size, int) else tuple(grid_size)
+    sizes = tuple(grid_size) if isinstance(grid_size, Sequence) else (grid_size,) * num_dims
+    if not all(isinstance(size, int) for size in sizes):
+        raise ValueError(f"Expected whole numbers of grid points, got {grid_size!r}.")
     if len(sizes) != num_dims:
-        raise ValueError(f"Expected one grid size or {num_dims} (one an axis), got {len(sizes)}.")
+        raise ValueError(
+            f"Expected one grid size or {num_dims} (one an axis) for GPs of {num_dims} features, got {len(sizes)}."
+        )
     return sizes
+
+
+def _require_positive(name: str, value: int) -> None:
+    if value < 1:
+        raise ValueError(f"Expected {name} of at least 1, got {value}.")
 
 
 def _require_choice(name: str, value: str, choices: Sequence[str]) -> None:

@@ -64,9 +64,7 @@ def cubic_coefficients(
     p0: Float[Tensor, "*batch"], p1: Float[Tensor, "*batch"], p2: Float[Tensor, "*batch"], p3: Float[Tensor, "*batch"]
 ) -> Float[Tensor, "4 *batch"]:
     """Coefficients of 1, t, t^2, t^3 of the cubic through four neighbours, t = 0 at ``p1`` and 1 at ``p2``."""
-    return torch.stack(
-        [p1, 0.5 * (p2 - p0), p0 - 2.5 * p1 + 2 * p2 - 0.5 * p3, 0.5 * (p3 - p0) + 1.5 * (p1 - p2)]
-    )
+    return torch.stack([p1, 0.5 * (p2 - p0), p0 - 2.5 * p1 + 2 * p2 - 0.5 * p3, 0.5 * (p3 - p0) + 1.5 * (p1 - p2)])
 
 
 def cell_cubics(values: Float[Tensor, "*batch m"]) -> Float[Tensor, "4 *batch m-1"]:
@@ -116,9 +114,7 @@ def _gather(coefficients: Float[Tensor, "K powers J cells"], index: Int[Tensor, 
     return flat.unflatten(0, (num_functions, num_powers)).unbind(1)
 
 
-def evaluate_cubics(
-    coefficients: Float[Tensor, "K 4 J cells"], cells: Cells
-) -> Float[Tensor, "K B J"]:
+def evaluate_cubics(coefficients: Float[Tensor, "K 4 J cells"], cells: Cells) -> Float[Tensor, "K B J"]:
     """Evaluate K functions that are a cubic in each cell of one axis, for J GPs at once."""
     num_gps, num_cells = coefficients.shape[-2:]
     index = cells.cell + num_cells * torch.arange(num_gps, device=cells.cell.device)
@@ -181,9 +177,7 @@ def interpolate_transposed(
     return total.reshape(*batch, *total.shape[1:])
 
 
-def interpolation_weights(
-    position: Float[Tensor, "B J"], size: int
-) -> Float[Tensor, "B J size"]:
+def interpolation_weights(position: Float[Tensor, "B J"], size: int) -> Float[Tensor, "B J size"]:
     """The rows of one axis' M written out, for covariances between chosen points."""
     ones = torch.ones_like(position)
     rows = _sparse_rows(position.unsqueeze(-1), (size,))

@@ -15,8 +15,10 @@ from torch.autograd.function import once_differentiable
 
 from svdkl.shapes import Float, Tensor
 
-POINTS_PER_THREAD = 16_384  # below this a thread costs more than it brings
-ROOTS = 4
+POINTS_PER_THREAD = 131_072  # below this a thread costs more than it brings
+CUBICS = 5
+POWERS = 4
+DEGREE = 2 * (POWERS - 1)  # of the variance
 
 
 @cache
@@ -25,7 +27,11 @@ def _kernels() -> tuple[Callable[..., None], Callable[..., None]]:
     import numba
 
     # Not "nnan": a NaN must stay one.
-    options: dict[str, Any] = {"nogil": True, "fastmath": {"contract", "reassoc", "arcp", "nsz"}, "error_model": "numpy"}
+    options: dict[str, Any] = {
+        "nogil": True,
+        "fastmath": {"contract", "reassoc", "arcp", "nsz"},
+        "error_model": "numpy",
+    }
 
     def jit(function: Callable[..., None]) -> Callable[..., None]:
         try:
@@ -36,57 +42,73 @@ def _kernels() -> tuple[Callable[..., None], Callable[..., None]]:
     return jit(_forward), jit(_backward)
 
 
+# The polynomials are written out, since loops over their coefficients would not be unrolled.
+
+
 @no_type_check  # nothing may wrap what numba compiles
-def _forward(table, positions, mean, variance, start, stop):
-    num_cells, num_functions = table.shape[1], table.shape[2]
-    first_root = num_functions - ROOTS
+def _forward(table, positions, mean, variance, num_cells, start, stop):
+    """A row of the table: the cubic of the mean, then the four whose squares make the variance, lowest power first."""
+    real = positions.dtype.type
     for b in range(start, stop):
         for j in range(positions.shape[1]):
-            p = min(max(positions[b, j], 0), num_cells)
+            p = min(max(positions[b, j], real(0)), real(num_cells))
             c = min(int(p), num_cells - 1) if p == p else 0
-            t = p - c
-            total = p - p  # zero of the right type, and NaN for a NaN
-            for k in range(num_functions):
-                row = table[j, c, k]
-                y = ((row[3] * t + row[2]) * t + row[1]) * t + row[0]
-                if k < first_root:
-                    mean[b, j] = y
-                else:
-                    total += y * y
-            variance[b, j] = total
+            t = p - real(c)
+            t2 = t * t
+            t3 = t2 * t
+            r = table[j * num_cells + c]
+            y1 = r[4] + r[5] * t + r[6] * t2 + r[7] * t3
+            y2 = r[8] + r[9] * t + r[10] * t2 + r[11] * t3
+            y3 = r[12] + r[13] * t + r[14] * t2 + r[15] * t3
+            y4 = r[16] + r[17] * t + r[18] * t2 + r[19] * t3
+            mean[b, j] = r[0] + r[1] * t + r[2] * t2 + r[3] * t3
+            variance[b, j] = y1 * y1 + y2 * y2 + y3 * y3 + y4 * y4
 
 
 @no_type_check
-def _backward(table, positions, grad_mean, grad_variance, grad_positions, grad_table, start, stop):
-    num_cells, num_functions = table.shape[1], table.shape[2]
-    first_root = num_functions - ROOTS
+def _backward(slopes, positions, grad_mean, grad_variance, grad_positions, moments, num_cells, start, stop):
+    """A row of slopes: the derivatives of the mean (degree 2) and of the variance (degree 5), lowest power first.
+
+    What the table's gradient needs to know of the points in a cell are moments: the sums of grad_mean t^p, p = 0 ... 3,
+    and of grad_variance t^p, p = 0 ... 6.
+    """
+    real = positions.dtype.type
     for b in range(start, stop):
         for j in range(positions.shape[1]):
-            p = min(max(positions[b, j], 0), num_cells)
+            p = min(max(positions[b, j], real(0)), real(num_cells))
             c = min(int(p), num_cells - 1) if p == p else 0
-            t = p - c
-            slope = p - p
-            for k in range(num_functions):
-                row = table[j, c, k]
-                if k < first_root:
-                    g = grad_mean[b, j]
-                else:
-                    g = 2 * grad_variance[b, j] * (((row[3] * t + row[2]) * t + row[1]) * t + row[0])
-                slope += g * ((3 * row[3] * t + 2 * row[2]) * t + row[1])
-                out = grad_table[j, c, k]
-                out[0] += g
-                g *= t
-                out[1] += g
-                g *= t
-                out[2] += g
-                out[3] += g * t
-            inside = 0 <= positions[b, j] <= num_cells
-            grad_positions[b, j] = slope if inside else 0 * slope
+            t = p - real(c)
+            s = slopes[j * num_cells + c]
+            g = grad_mean[b, j]
+            v = grad_variance[b, j]
+            slope = g * (s[0] + t * (s[1] + t * s[2]))
+            slope += v * (s[3] + t * (s[4] + t * (s[5] + t * (s[6] + t * (s[7] + t * s[8])))))
+            beyond = positions[b, j] < real(0) or positions[b, j] > real(num_cells)
+            grad_positions[b, j] = real(0) if beyond else slope
+            m = moments[j * num_cells + c]
+            t2 = t * t
+            t3 = t2 * t
+            m[0] += g
+            m[1] += g * t
+            m[2] += g * t2
+            m[3] += g * t3
+            m[4] += v
+            m[5] += v * t
+            m[6] += v * t2
+            m[7] += v * t3
+            v *= t3
+            m[8] += v * t
+            m[9] += v * t2
+            m[10] += v * t3
 
 
-def _on_threads(work: Callable[[int, int, int], None], num_rows: int, num_points: int) -> int:
-    """Cut the rows into runs and call ``work(number, start, stop)`` for each on its own thread; how many there were."""
-    count = max(1, min(torch.get_num_threads(), num_points // POINTS_PER_THREAD))
+def _num_threads(num_rows: int, num_gps: int) -> int:
+    return max(1, min(torch.get_num_threads(), num_rows * num_gps // POINTS_PER_THREAD))
+
+
+def _on_threads(work: Callable[[int, int, int], None], num_rows: int, num_gps: int) -> None:
+    """Cut the rows into runs and call ``work(number, start, stop)`` for each on a thread of its own."""
+    count = _num_threads(num_rows, num_gps)
     bounds = [num_rows * i // count for i in range(count + 1)]
     threads = [threading.Thread(target=work, args=(i, bounds[i], bounds[i + 1])) for i in range(1, count)]
     for thread in threads:
@@ -94,39 +116,56 @@ def _on_threads(work: Callable[[int, int, int], None], num_rows: int, num_points
     work(0, bounds[0], bounds[1])
     for thread in threads:
         thread.join()
-    return count
 
 
 class FusedMarginals(torch.autograd.Function):
-    """The eager path of :meth:`svdkl.inducing.marginal.MarginalTables.at` for one axis, value and gradient."""
+    """Mean and variance along one axis from per-cell cubics, value and gradient."""
 
     @staticmethod
     def forward(
-        ctx: Any, table: Float[Tensor, "K 4 J cells"], positions: Float[Tensor, "B J"]
+        ctx: Any, table: Float[Tensor, "5 4 J cells"], positions: Float[Tensor, "B J"]
     ) -> tuple[Float[Tensor, "B J"], Float[Tensor, "B J"]]:
-        """Mean (the first of K = 5 functions; zero if K = 4) and variance (the sum of the last four's squares)."""
-        rows = table.permute(2, 3, 0, 1).contiguous()  # all that a point reads lies together
+        """The first cubic is the mean, the sum of the squares of the other four the variance."""
+        num_gps, num_cells = table.shape[-2:]
+        # All that a point reads lies together.
+        rows = table.permute(2, 3, 0, 1).contiguous().view(num_gps * num_cells, CUBICS, POWERS)
         positions = positions.contiguous()
-        mean = torch.zeros_like(positions)
-        variance = torch.empty_like(positions)
-        arrays = [x.detach().numpy() for x in (rows, positions, mean, variance)]
+        mean, variance = torch.empty_like(positions), torch.empty_like(positions)
+        arrays = [x.detach().numpy() for x in (rows.flatten(1), positions, mean, variance)]
         forward, _ = _kernels()
-        _on_threads(lambda _, start, stop: forward(*arrays, start, stop), len(positions), positions.numel())
+        _on_threads(lambda _, start, stop: forward(*arrays, num_cells, start, stop), *positions.shape)
         ctx.save_for_backward(rows, positions)
         return mean, variance
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_mean: Tensor, grad_variance: Tensor) -> tuple[Tensor, Tensor]:
-        """Gradients of table and positions; each thread adds up a table of its own."""
+        """Gradients of table and positions. Each thread adds up moments of its own, in float64."""
         rows, positions = ctx.saved_tensors
+        num_gps, num_cells = positions.shape[1], len(rows) // max(positions.shape[1], 1)
+        wide = rows.double()
         grad_positions = torch.empty_like(positions)
-        # Float64 sums: thousands of rows fall into one cell.
-        grad_tables = rows.new_zeros(max(1, torch.get_num_threads()), *rows.shape, dtype=torch.float64)
-        inputs = [x.contiguous().numpy() for x in (rows, positions, grad_mean, grad_variance, grad_positions)]
-        tables = grad_tables.numpy()
+        moments = wide.new_zeros(_num_threads(*positions.shape), len(rows), POWERS + DEGREE + 1)
+        slopes = _slopes(wide).to(rows.dtype)
+        inputs = [x.contiguous().numpy() for x in (slopes, positions, grad_mean, grad_variance, grad_positions)]
+        parts = moments.numpy()
         _, backward = _kernels()
-        _on_threads(
-            lambda i, start, stop: backward(*inputs, tables[i], start, stop), len(positions), positions.numel()
-        )
-        return grad_tables.sum(0).to(rows.dtype).permute(2, 3, 0, 1), grad_positions
+        _on_threads(lambda i, start, stop: backward(*inputs, parts[i], num_cells, start, stop), *positions.shape)
+
+        total = moments.sum(0)
+        # d variance / d root_k[p] = 2 t^p sum_q root_k[q] t^q
+        windows = total[:, POWERS:].unfold(1, POWERS, 1)  # windows[p, q] is the moment of t^(p + q)
+        grad_roots = 2 * torch.einsum("ckq,cpq->ckp", wide[:, 1:], windows)
+        grad_rows = torch.cat([total[:, None, :POWERS], grad_roots], 1).to(rows.dtype)
+        return grad_rows.view(num_gps, num_cells, CUBICS, POWERS).permute(2, 3, 0, 1), grad_positions
+
+
+def _slopes(rows: Float[Tensor, "cells 5 4"]) -> Float[Tensor, "cells 9"]:
+    """Coefficients of the derivatives of the mean and of the variance, which is a polynomial of degree 6."""
+    mean, roots = rows[:, 0], rows[:, 1:]
+    products = torch.einsum("ckp,ckq->cpq", roots, roots)
+    variance = rows.new_zeros(len(rows), DEGREE + 1)
+    for p in range(POWERS):
+        variance[:, p : p + POWERS] += products[:, p]
+    power = torch.arange(1, DEGREE + 1, dtype=rows.dtype)
+    return torch.cat([mean[:, 1:] * power[: POWERS - 1], variance[:, 1:] * power], 1)

@@ -198,7 +198,7 @@ KernelLike = str | nn.Module | Sequence[str | nn.Module]
 
 
 def build_kernel(spec: KernelLike, num_gps: int, num_dims: int) -> SeparableKernel:
-    """A kernel for J GPs of D dimensions from a name, an :class:`AxisKernel`, a gpytorch kernel, or one of these an axis."""
+    """A kernel for J GPs of D dimensions from a name, an :class:`AxisKernel`, a gpytorch kernel, or one an axis."""
     per_axis = list(spec) if isinstance(spec, (list, tuple)) else [spec] * num_dims
     if len(per_axis) != num_dims:
         raise ValueError(f"Expected one kernel or {num_dims} (one an axis), got {len(per_axis)}.")

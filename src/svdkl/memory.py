@@ -1,15 +1,19 @@
 """How much memory a configuration takes, told before it is taken."""
 
+import bisect
 import math
 import os
 
+from svdkl.grid import MIN_POINTS
 from svdkl.inducing.prior import LONG_AXIS
 
 GIB = 2**30
 COPIES = 4  # a parameter, its gradient and the two moments of Adam
 
 
-def estimate_bytes(num_gps: int, sizes: tuple[int, ...], family: str, batch_size: int = 1024, bandwidth: int = 4) -> int:
+def estimate_bytes(
+    num_gps: int, sizes: tuple[int, ...], family: str, batch_size: int = 1024, bandwidth: int = 4
+) -> int:
     """Bytes that J GPs on one lattice take to train: parameters with optimiser state, and the work of one step."""
     m = math.prod(sizes)
     numbers_per_axis = {"cholesky": lambda n: n * n, "banded": lambda n: n * (bandwidth + 1), "mean_field": lambda n: n}
@@ -42,14 +46,13 @@ def refuse_if_too_large(num_gps: int, sizes: tuple[int, ...], family: str) -> No
     if needed <= available:
         return
     lattice = " x ".join(str(size) for size in sizes)
-    largest = max((n for n in range(4, max(sizes) + 1) if _fits(num_gps, n, len(sizes), family, available)), default=0)
-    way_out = f"grid_size={largest}, " if largest else ""
+    candidates = range(MIN_POINTS, max(sizes) + 1)
+    fitting = bisect.bisect_right(
+        candidates, available, key=lambda size: estimate_bytes(num_gps, (size,) * len(sizes), family)
+    )
+    way_out = f"grid_size={candidates[fitting - 1]}, " if fitting else ""
     raise MemoryError(
         f"Expected GPs that fit into the {available / GIB:.1f} GiB of memory available; {num_gps} of {len(sizes)} "
         f"dimensions on a lattice of {lattice} points need about {needed / GIB:.1f} GiB: use {way_out}fewer dimensions "
         f"a GP, or fewer GPs."
     )
-
-
-def _fits(num_gps: int, size: int, num_dims: int, family: str, available: int) -> bool:
-    return estimate_bytes(num_gps, (size,) * num_dims, family) <= available

@@ -20,13 +20,13 @@ class Mixing(nn.Module):
 
     def forward(self, f: Float[Tensor, "... J"]) -> Float[Tensor, "... C"]:
         """Mix samples of f."""
-        return torch.nn.functional.linear(f, self.weight, self.bias)
+        return torch.nn.functional.linear(f, self.weight.to(f.dtype), self.bias.to(f.dtype))
 
     def gaussian(
         self, mean: Float[Tensor, "B J"], variance: Float[Tensor, "B J"], contrasts: Float[Tensor, "P C"] | None = None
     ) -> tuple[Float[Tensor, "B P"], Float[Tensor, "B P"]]:
         """Means and variances of the outputs, or of linear combinations of them, for independent Gaussian f_j."""
-        weight, bias = self.weight, self.bias
+        weight, bias = self.weight.to(mean.dtype), self.bias.to(mean.dtype)
         if contrasts is not None:
             weight, bias = contrasts @ weight, contrasts @ bias
         return torch.nn.functional.linear(mean, weight, bias), torch.nn.functional.linear(variance, weight.square())

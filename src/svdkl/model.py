@@ -91,7 +91,7 @@ class SVDKL(nn.Module):
         return self.head.predict(self.net(x))
 
     def log_predictive(self, x: Tensor, y: Tensor) -> Float[Tensor, "B"]:
-        """log p(y_i | x_i) of each row."""
+        """Log p(y_i | x_i) of each row."""
         return self.head.log_predictive(self.net(x), y)
 
     def uncertainty(self, x: Tensor) -> Uncertainty:

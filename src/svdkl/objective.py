@@ -37,7 +37,7 @@ def evidence_lower_bound(
 def check_num_data(num_data: int | float) -> None:
     """N has to be a positive number."""
     if not num_data > 0 or num_data == float("inf"):
-        raise ValueError(f"Expected num_data, the number of training rows, to be above 0, got {num_data}.")
+        raise ValueError(f"Expected num_data, the number of training rows, to be finite and above 0, got {num_data}.")
 
 
 def check_sample_weight(sample_weight: Tensor, num_rows: int) -> None:

@@ -70,7 +70,7 @@ def predictive_moments(likelihood: Likelihood, latents: LatentPoints) -> Predict
 def predictive_log_density(
     likelihood: Likelihood, mixing: Mixing, marginals: Marginals, normal: Float[Tensor, "T J"], y: Tensor
 ) -> Float[Tensor, "B"]:
-    """log p(y_i | x_i); for several targets the sum of each one's own."""
+    """Log p(y_i | x_i); for several targets the sum of each one's own."""
     contrasts = likelihood.contrasts(marginals.mean)
     if contrasts is not None:
         return likelihood.log_marginal(*mixing.gaussian(*marginals, contrasts), y)

@@ -8,8 +8,8 @@ import torch
 
 from svdkl.shapes import Float, Tensor
 
-# Constants, so that traced code need not compute them. Twenty nodes are plenty for log likelihoods and their kind, which
-# are smooth in the latent; a density may be narrower than the latent's own spread.
+# Constants, so that traced code need not compute them. Twenty nodes are plenty for log likelihoods and their kind,
+# which are smooth in the latent; a density may be narrower than the latent's own spread.
 _RULES = {count: [array.tolist() for array in np.polynomial.hermite_e.hermegauss(count)] for count in (20, 80)}
 
 
@@ -42,7 +42,7 @@ def expectation_1d(
 def log_expectation_1d(
     log_function: Callable[[Tensor], Tensor], mean: Float[Tensor, "B P"], variance: Float[Tensor, "B P"]
 ) -> Tensor:
-    """log E exp(log_function(latent)) by Gauss-Hermite, for a function that treats each latent on its own."""
+    """Log E exp(log_function(latent)) by Gauss-Hermite, for a function that treats each latent on its own."""
     nodes, weights = hermite_points(mean, count=80)
     values = log_function(spread(mean, variance, nodes))
     return torch.logsumexp(values + weights.clamp_min(torch.finfo(mean.dtype).tiny).log()[:, None, None], 0)

@@ -14,8 +14,8 @@ from svdkl.shapes import Float, Tensor
 class Uncertainty(NamedTuple):
     """Uncertainty of each row: ``total = aleatoric + epistemic``.
 
-    For classes these are entropies in nats, (B,): of the predictive probabilities, the expected one given g, and the mutual
-    information between label and g. For other targets they are variances, (B, C).
+    For classes these are entropies in nats, (B,): of the predictive probabilities, the expected one given g, and the
+    mutual information between label and g. For other targets they are variances, (B, C).
     """
 
     total: Float[Tensor, "B ..."]
@@ -48,6 +48,4 @@ def uncertainty(
         return Uncertainty(total, aleatoric, epistemic, latent_variance, ood_score)
 
     moments = predictive_moments(likelihood, latents)
-    return Uncertainty(
-        moments.variance, moments.noise_variance, moments.model_variance, latent_variance, ood_score
-    )
+    return Uncertainty(moments.variance, moments.noise_variance, moments.model_variance, latent_variance, ood_score)

@@ -64,7 +64,9 @@ def test_gpytorch_and_scikit_learn_are_not_imported_by_the_core():
 def test_files_named_in_the_architecture_exist():
     text = (PACKAGE.parent.parent / "ARCHITECTURE.md").read_text()
     table = text[text.index("## Equation") : text.index("## Decisions")]
-    for cells in (re.split(r"(?<!\\)\|", line) for line in table.splitlines() if line.startswith("|") and ".py" in line):
+    for cells in (
+        re.split(r"(?<!\\)\|", line) for line in table.splitlines() if line.startswith("|") and ".py" in line
+    ):
         folder = ""
         for name in re.findall(r"[\w/]+\.py", cells[3]):
             folder = name.rsplit("/", 1)[0] if "/" in name else folder

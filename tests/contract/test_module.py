@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+from tolerances import close
 from torch import Tensor, nn
 
 from svdkl import MLP, SVDKL, GPHead
-from tolerances import close
 
 pytestmark = pytest.mark.filterwarnings("ignore:TF32 acceleration")  # said by torch.backends.mkldnn.flags
 

@@ -8,11 +8,11 @@ from typing import NamedTuple
 import pytest
 import torch
 from sklearn.datasets import load_digits
+from tolerances import close
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy, cross_entropy, nll_loss
 
 from svdkl import SVDKL, replace_classifier
-from tolerances import close
 
 STEPS, TRAINING_ROWS = 60, 600
 

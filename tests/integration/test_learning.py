@@ -34,7 +34,9 @@ def fit(model: SVDKL, x: torch.Tensor, y: torch.Tensor, steps: int, rate: float 
 def test_a_head_from_scratch_separates_two_moons(options):
     angle = torch.rand(200) * torch.pi
     label = torch.arange(200) % 2
-    x = torch.stack([angle.cos(), angle.sin()], 1) * (1 - 2 * label[:, None]) + label[:, None] * torch.tensor([1.0, 0.5])
+    x = torch.stack([angle.cos(), angle.sin()], 1) * (1 - 2 * label[:, None]) + label[:, None] * torch.tensor(
+        [1.0, 0.5]
+    )
     model = SVDKL(MLP(2, (32, 32), 4), 4, 2, **options)
     values = fit(model, x, label, 400)
     assert values[-1] > values[0]

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tolerances import close
 
-from svdkl import SVDKL, GPHead, MLP
+from svdkl import MLP, SVDKL, GPHead
 
 seeds = st.integers(0, 2**31)
 layouts = st.sampled_from(

@@ -1,12 +1,12 @@
 """p(f | u) of the interpolated kernel: with K_XZ = M K_ZZ it is a point mass at M u."""
 
+import dense
 import pytest
 import torch
+from tolerances import close
 
-import dense
 from oracles.twins import FORMS, LATTICES, NUM_GPS, random_gps, random_positions, same
 from svdkl.interpolation import interpolate
-from tolerances import close
 
 
 def blocks(gps, x):

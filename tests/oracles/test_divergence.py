@@ -3,14 +3,14 @@
 import itertools
 import math
 
+import dense
 import pytest
 import torch
+from tolerances import close
 
-import dense
 from oracles.twins import FAMILIES, FORMS, LATTICES, NUM_GPS, axis_covariances, axis_factor, random_gps, same, write_out
 from svdkl.inducing.divergence import kl_divergence, trace_of_solve
 from svdkl.linalg.kronecker import kron_log_det, kron_trace
-from tolerances import close
 
 every_pair = pytest.mark.parametrize(
     ("form", "family", "sizes"), list(itertools.product(FORMS, FAMILIES, LATTICES)), ids=str

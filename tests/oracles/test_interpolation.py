@@ -1,12 +1,12 @@
 """Interpolation against the matrix M written out."""
 
+import dense
 import pytest
 import torch
+from tolerances import close
 
-import dense
 from oracles.twins import LATTICES, NUM_GPS, random_positions, same
 from svdkl.interpolation import interpolate, interpolate_transposed, interpolation_weights
-from tolerances import close
 
 EDGES = [-torch.inf, -3, -1e-9, 0, 0.4, 1, 1.7, 2, 2.5, 3, 3 + 1e-9, 3.2, 4, 4 + 1e-9, 9, torch.inf]
 SIZES = [*LATTICES, (4,), (4, 4), (4, 5, 4)]

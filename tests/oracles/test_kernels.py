@@ -2,11 +2,11 @@
 
 import math
 
+import dense
 import gpytorch
 import pytest
 import torch
 
-import dense
 from oracles.twins import same, uniform
 from svdkl.kernels import RBF, build_kernel
 

@@ -148,12 +148,16 @@ def test_predictive_distribution(name):
             moments = predictive_moments(likelihood, latents)
             close(moments.mean, mean, "quadrature")
             close(moments.variance, second - mean**2, "quadrature")
-    close(predictive_log_density(likelihood, mixing, marginals, normal_points(64, J), y), density.log().sum(-1), "quadrature")
+    close(
+        predictive_log_density(likelihood, mixing, marginals, normal_points(64, J), y),
+        density.log().sum(-1),
+        "quadrature",
+    )
 
 
 def test_any_function_to_a_distribution_is_a_likelihood():
     """Two outputs as mean and log noise of one target; a categorical distribution is the softmax."""
-    mixing, marginals = mixed()
+    mixing, _ = mixed()
     y = torch.randn(B, dtype=torch.float64)
     f = torch.randn(7, B, J, dtype=torch.float64)
     heteroscedastic = build_likelihood(lambda g: td.Normal(g[..., 0], g[..., 1].exp()), 2)

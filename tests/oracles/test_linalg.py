@@ -1,13 +1,13 @@
 """Structured linear algebra against the matrices written out."""
 
+import dense
 import pytest
 import torch
+from tolerances import close
 
-import dense
 from oracles.twins import same
 from svdkl.linalg import banded, circulant, kronecker, toeplitz
 from svdkl.linalg.cholesky import jittered_cholesky, unrolled_cholesky
-from tolerances import close
 
 
 def randn(*shape: int) -> torch.Tensor:

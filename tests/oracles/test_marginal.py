@@ -2,13 +2,13 @@
 
 import itertools
 
+import dense
 import pytest
 import torch
+from tolerances import close
 
-import dense
 from oracles.twins import FAMILIES, FORMS, LATTICES, NUM_GPS, random_gps, random_positions, same, write_out
 from svdkl.inducing.marginal import tabulate
-from tolerances import close
 
 each_posterior = pytest.mark.parametrize(
     ("form", "family", "whitened", "sizes"), list(itertools.product(FORMS, FAMILIES, [True, False], LATTICES)), ids=str

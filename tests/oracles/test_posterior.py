@@ -2,10 +2,10 @@
 
 import pytest
 import torch
+from tolerances import close
 
 from oracles.twins import FAMILIES, NUM_GPS, axis_factor, random_gps, same, uniform
 from svdkl.inducing.posterior import inverse_softplus
-from tolerances import close
 
 SIZES = [4, 6, 9]  # a band of four below the diagonal holds all of the first
 

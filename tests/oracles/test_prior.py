@@ -1,14 +1,14 @@
 """p(u) against dense covariances between all grid points, on a line and on a ring."""
 
+import dense
 import pytest
 import torch
+from tolerances import close
 
-import dense
 from oracles.twins import FORMS, KERNELS, LATTICES, NUM_GPS, axis_covariances, random_gps, same
 from svdkl.grid import Grid
 from svdkl.inducing.prior import build_prior
 from svdkl.kernels import AxisKernel, build_kernel
-from tolerances import close
 
 CPU = torch.device("cpu")
 

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import dense
 import torch
+from tolerances import close
 from torch import Tensor
 
-import dense
 from svdkl.inducing.gps import GridGPs
 from svdkl.inducing.posterior import BandedFactor, CholeskyFactor
-from tolerances import close
 
 NUM_GPS = 2
 LATTICES = [(11,), (7, 6), (5, 4, 7)]

@@ -12,6 +12,7 @@ import gpytorch
 import numpy as np
 import pytest
 import torch
+from dense import kron
 from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
 from gpytorch.variational import (
     CholeskyVariationalDistribution,
@@ -19,12 +20,11 @@ from gpytorch.variational import (
     IndependentMultitaskVariationalStrategy,
 )
 from linear_operator.utils.interpolation import left_interp
+from tolerances import close
 from torch import Tensor
 
-from dense import kron
 from svdkl import GPHead
 from svdkl.inducing.gps import GridGPs
-from tolerances import close
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse invariant checks")  # gpytorch's interpolation
 
@@ -111,9 +111,19 @@ def make_head(peer: Peer, num_outputs: int, **options) -> GPHead:
     num_gps = len(peer.kernel.outputscale)
     head = GPHead(num_gps, num_outputs, grid_size=SIZE, whitened=False, prior="toeplitz", jitter=jitter, **options)
     take_over(head.banks[0].gps, peer, slice(None))
-    # Positions are (m - 1) / 2 + (m - 3) / 2 * h / scale, and should be (m - 1) / 2 + h / spacing.
-    head.bounding.log_scale.fill_(math.log(peer.spacing * (SIZE - 3) / 2))
+    head.bounding = Straight(peer.spacing * (SIZE - 3) / 2)
     return head
+
+
+class Straight(torch.nn.Module):
+    """z with which positions, (m - 1) / 2 + (m - 3) / 2 * z, are those of gpytorch: (m - 1) / 2 + h / spacing."""
+
+    def __init__(self, scale: float):
+        super().__init__()
+        self.scale = scale
+
+    def forward(self, h: Tensor) -> Tensor:
+        return h / self.scale
 
 
 def make_peer(kernel: str = "rbf", num_gps: int = NUM_GPS, equal_variances: bool = False) -> Peer:
@@ -122,7 +132,7 @@ def make_peer(kernel: str = "rbf", num_gps: int = NUM_GPS, equal_variances: bool
 
 
 def features(num_gps: int = NUM_GPS) -> Tensor:
-    """Within the part of the interval where bounding is linear."""
+    """Coordinates within the lattice."""
     return 1.5 * torch.rand(ROWS, num_gps) - 0.75
 
 

@@ -7,21 +7,29 @@ from torch import nn
 
 from svdkl.shapes import Float, Tensor
 
-LINEAR = 0.9  # the coordinate up to which the map is linear, on either side
-TYPICAL = 0.5  # the coordinate that the edge of the data is put at when the ranges are set
+REACH = 4.0  # half-ranges of the data that a coordinate of 1 stands for
+BEND = 2.5  # how much finer the middle of the interval is than its ends: sinh(BEND) / BEND, about 2.4 times
+LIMIT = 0.95  # the coordinate beyond which it bends towards 1
 TAIL = 0.005  # the share of rows on either side that count as the outermost
 SPARSE = 0.05  # a feature that is constant but for this share of rows on either side is called sparse
-WIDENING = 1.0  # how far these may widen a range on either side, in its own lengths
+WIDENING = 1.0  # how far the outermost rows may widen a range on either side, in its own lengths
 
 
-def squash(t: Tensor) -> Tensor:
-    """Identity up to +-LINEAR, then bending towards +-1 as an arctangent does; twice continuously differentiable.
+def compress(t: Tensor) -> Tensor:
+    """From units of the data's half-range to coordinates: linear about zero, logarithmic far out, within (-1, 1).
 
-    The slope falls like 1 / t^2 only, so even a feature that is ten million scales off keeps a gradient.
+    The data fill the inner half, and three times their range is still within the smooth part. Past the limit an
+    arctangent takes over: twice continuously differentiable, with a slope that never vanishes.
     """
-    middle = t.clamp(-LINEAR, LINEAR)
-    steepness = math.pi / 2 / (1 - LINEAR)
-    return middle + torch.atan((t - middle) * steepness) / steepness
+    z = torch.asinh(t * (math.sinh(BEND) / REACH)) / BEND
+    middle = z.clamp(-LIMIT, LIMIT)
+    steepness = math.pi / 2 / (1 - LIMIT)
+    return middle + torch.atan((z - middle) * steepness) / steepness
+
+
+def expand(z: Tensor) -> Tensor:
+    """The inverse of :func:`compress` up to the limit, and its smooth continuation beyond."""
+    return torch.sinh(BEND * z) * (REACH / math.sinh(BEND))
 
 
 def _between(h: Float[Tensor, "B Q"], share: float) -> tuple[Float[Tensor, "Q"], Float[Tensor, "Q"]]:
@@ -32,7 +40,7 @@ def _between(h: Float[Tensor, "B Q"], share: float) -> tuple[Float[Tensor, "Q"],
 
 
 class Bounding(nn.Module):
-    """z_q = squash((h_q - location_q) / scale_q), with locations and scales set once from data.
+    """z_q = compress((h_q - location_q) / scale_q), with locations and scales set once from data.
 
     Parameters
     ----------
@@ -56,12 +64,12 @@ class Bounding(nn.Module):
 
     @property
     def scale(self) -> Float[Tensor, "Q"]:
-        """Units of a feature that make one unit of the coordinate."""
+        """Half the range of each feature."""
         return self.log_scale.exp()
 
     @torch.no_grad()
     def set_ranges(self, h: Float[Tensor, "B Q"]) -> None:
-        """Set locations and scales so that these rows fill the inner half of the interval, outliers aside.
+        """Set locations and scales so that these rows lie between -1 and 1 of a scale, outliers aside.
 
         The outermost 1% of rows may widen a range by once its length on either side, no more: one wild row must not
         leave the rest a few grid points.
@@ -78,10 +86,9 @@ class Bounding(nn.Module):
         dense = high_most > low_most
         peers = half_range[dense].median() if bool(dense.any()) else torch.ones_like(half_range[0])
         half_range = torch.where(dense, half_range, torch.maximum(half_range, peers))
-        scale = half_range / TYPICAL
         self.location.copy_((high + low) / 2)
-        self.log_scale.copy_(scale.log())
+        self.log_scale.copy_(half_range.log())
 
     def forward(self, h: Float[Tensor, "B Q"]) -> Float[Tensor, "B Q"]:
         """Coordinates in (-1, 1)."""
-        return squash((h - self.location) * torch.exp(-self.log_scale))
+        return compress((h - self.location) * torch.exp(-self.log_scale))

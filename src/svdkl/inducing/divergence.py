@@ -25,18 +25,13 @@ def kl_divergence(posterior: Posterior, prior: Prior) -> Float[Tensor, "J"]:
     if posterior.whitened:
         # K and S share the root R: log|K| cancels, and what is left is the KL of q(v) from N(0, I).
         log_det_ratio = -log_det_s
-        trace = kron_trace([_square_norm(factor) for factor in axes])
+        trace = kron_trace([factor.trace() for factor in axes])
         quadratic = mean.flatten(1).square().sum(-1)
     else:
         log_det_ratio = prior.log_det() - log_det_s
         trace = kron_trace([trace_of_solve(axis, factor) for axis, factor in zip(prior.axes, axes, strict=True)])
         quadratic = prior.whiten(mean).flatten(1).square().sum(-1)
     return 0.5 * (log_det_ratio - math.prod(sizes) + trace + quadratic)
-
-
-def _square_norm(factor: AxisFactor) -> Float[Tensor, "J"]:
-    """tr(S_d)."""
-    return factor.gram(1).sum((-2, -1))
 
 
 def trace_of_solve(axis: AxisPrior, factor: AxisFactor) -> Float[Tensor, "J"]:

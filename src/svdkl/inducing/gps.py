@@ -1,5 +1,7 @@
 """J Gaussian processes of D dimensions on one lattice: kernel, prior and posterior in one module."""
 
+import math
+
 import torch
 from torch import nn
 
@@ -52,6 +54,10 @@ class GridGPs(nn.Module):
         posterior_scale: float = 0.01,
     ) -> None:
         super().__init__()
+        if not 0 < posterior_scale < math.inf:
+            raise ValueError(f"Expected a finite posterior_scale above 0, got {posterior_scale}.")
+        if not 0 <= jitter < math.inf:
+            raise ValueError(f"Expected a finite jitter of at least 0, got {jitter}.")
         self.num_gps = num_gps
         self.kernel = build_kernel(kernel, num_gps, len(sizes))
         self.forms = tuple(
@@ -138,7 +144,7 @@ def _prior_form(requested: str, size: int, kernel: AxisKernel) -> str:
         return "circulant" if size >= LONG_AXIS and kernel.decays else "toeplitz"
     if requested == "circulant" and not kernel.decays:
         raise ValueError(
-            f"Expected a kernel that decays exponentially with distance for a circulant prior, got {type(kernel).__name__}: use "
-            f"prior='toeplitz'."
+            f"Expected a kernel that decays exponentially with distance for a circulant prior, got "
+            f"{type(kernel).__name__}: use prior='toeplitz'."
         )
     return requested

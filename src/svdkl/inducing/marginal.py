@@ -23,7 +23,7 @@ from svdkl.interpolation import (
 from svdkl.interpolation_cpu import FusedMarginals
 from svdkl.linalg.banded import dense_gram
 from svdkl.linalg.cholesky import unrolled_cholesky
-from svdkl.linalg.circulant import circulant_column, circulant_matmul, circulant_spectrum, circulant_sqrt
+from svdkl.linalg.circulant import circulant_column, circulant_sqrt
 from svdkl.shapes import Float, Tensor
 
 
@@ -43,26 +43,27 @@ class MarginalTables(NamedTuple):
     def at(self, positions: Float[Tensor, "B J D"]) -> Marginals:
         """q(f_ij) at these positions."""
         if len(self.roots) == 1:  # one axis: the mean is a fifth cubic, read in the same pass
-            table = torch.cat([cell_cubics(self.mean).unsqueeze(0), self.roots[0]])
-            return _cubic_marginals(table, positions[..., 0])
+            return _cubic_marginals(cell_cubics(self.mean), self.roots[0], positions[..., 0])
         variance = torch.ones_like(positions[..., 0])
         for d, roots in enumerate(self.roots):
-            variance = variance * _cubic_marginals(roots, positions[..., d]).variance
+            variance = variance * _cubic_marginals(torch.zeros_like(roots[0]), roots, positions[..., d]).variance
         return Marginals(interpolate(self.mean, positions), variance)
 
 
-def _cubic_marginals(table: Float[Tensor, "K 4 J cells"], position: Float[Tensor, "B J"]) -> Marginals:
-    """Mean, where the table has one, and variance along one axis: by the fused kernel where there is one."""
+def _cubic_marginals(
+    mean: Float[Tensor, "4 J cells"], roots: Float[Tensor, "4 4 J cells"], position: Float[Tensor, "B J"]
+) -> Marginals:
+    """A cubic and a sum of squared cubics along one axis: by the fused kernel where there is one."""
+    table = torch.cat([mean.unsqueeze(0), roots])
     if position.device.type == "cpu" and not torch.compiler.is_compiling():
         return Marginals(*FusedMarginals.apply(table, position))
     cubics = evaluate_cubics(table, locate(position, table.shape[-1] + 1))
-    mean = cubics[0] if len(cubics) > NEIGHBOURS else torch.zeros_like(position)
-    return Marginals(mean, cubics[-NEIGHBOURS:].square().sum(0))
+    return Marginals(cubics[0], cubics[1:].square().sum(0))
 
 
 def tabulate(posterior: Posterior, prior: Prior | None, dtype: torch.dtype) -> MarginalTables:
     """Prepare the marginals of q(f). A whitened posterior needs the prior to be coloured with."""
-    mean = posterior.mean
+    mean: Tensor = posterior.mean
     if posterior.whitened:
         assert prior is not None
         mean = prior.colour(mean.double())
@@ -119,9 +120,7 @@ def cell_roots(diagonals: Float[Tensor, "J 4 m"]) -> Float[Tensor, "4 4 J cells"
     starts = m - NEIGHBOURS + 1
     blocks = torch.stack(
         [
-            torch.stack(
-                [diagonals[:, abs(a - b), min(a, b) : min(a, b) + starts] for b in range(NEIGHBOURS)], -1
-            )
+            torch.stack([diagonals[:, abs(a - b), min(a, b) : min(a, b) + starts] for b in range(NEIGHBOURS)], -1)
             for a in range(NEIGHBOURS)
         ],
         -2,

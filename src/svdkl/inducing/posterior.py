@@ -21,7 +21,7 @@ DEFAULT_BANDWIDTH = 4
 
 
 def inverse_softplus(y: Tensor) -> Tensor:
-    """x with softplus(x) = y > 0."""
+    """X with softplus(x) = y > 0."""
     return y + torch.log(-torch.expm1(-y))
 
 
@@ -36,7 +36,11 @@ class AxisFactor(nn.Module, ABC):
 
     @abstractmethod
     def log_det(self) -> Float[Tensor, "J"]:
-        """log |S_d|."""
+        """Log |S_d|."""
+
+    @abstractmethod
+    def trace(self) -> Float[Tensor, "J"]:
+        """tr(S_d), the sum of the squares of L_d."""
 
     @abstractmethod
     def gram(self, width: int) -> Float[Tensor, "J width m"]:
@@ -50,6 +54,10 @@ class AxisFactor(nn.Module, ABC):
     def assign(self, factor: Float[Tensor, "J m m"]) -> None:
         """Take over a given L_d as far as the family can hold it."""
 
+    @abstractmethod
+    def assign_scale(self, scale: Float[Tensor, "J"]) -> None:
+        """Set L_d to a multiple of the identity."""
+
 
 def _positive(raw: Tensor) -> Tensor:
     return softplus(raw).double()
@@ -58,11 +66,10 @@ def _positive(raw: Tensor) -> Tensor:
 class CholeskyFactor(AxisFactor):
     """Any lower triangular L_d: the paper's family; O(m_d^2) numbers."""
 
-    def __init__(self, num_gps: int, size: int, scale: float) -> None:
+    def __init__(self, num_gps: int, size: int) -> None:
         super().__init__()
         self.size = size
-        diagonal = inverse_softplus(torch.full((num_gps, size), scale))
-        self.raw = nn.Parameter(torch.diag_embed(diagonal))
+        self.raw = nn.Parameter(torch.zeros(num_gps, size, size))
 
     def dense(self) -> Float[Tensor, "J m m"]:
         """L_d; the raw parameter's upper triangle is not read."""
@@ -74,12 +81,23 @@ class CholeskyFactor(AxisFactor):
         return self.dense() @ x
 
     def log_det(self) -> Float[Tensor, "J"]:
-        """log |S_d| = 2 sum_p log L_pp."""
+        """Log |S_d| = 2 sum_p log L_pp."""
         return 2 * _positive(self.raw.diagonal(dim1=-2, dim2=-1)).log().sum(-1)
+
+    def trace(self) -> Float[Tensor, "J"]:
+        """tr(S_d)."""
+        below = self.raw.tril(-1).square().sum((-2, -1), dtype=torch.float64)
+        return below + _positive(self.raw.diagonal(dim1=-2, dim2=-1)).square().sum(-1)
 
     def gram(self, width: int) -> Float[Tensor, "J width m"]:
         """The first upper diagonals of S_d."""
         return dense_gram(self.dense(), width)
+
+    @torch.no_grad()
+    def assign_scale(self, scale: Float[Tensor, "J"]) -> None:
+        """L_d = scale I."""
+        self.raw.zero_()
+        self.raw.diagonal(dim1=-2, dim2=-1).copy_(inverse_softplus(scale)[:, None])
 
     @torch.no_grad()
     def assign(self, factor: Float[Tensor, "J m m"]) -> None:
@@ -91,11 +109,11 @@ class CholeskyFactor(AxisFactor):
 class BandedFactor(AxisFactor):
     """L_d with few diagonals below the main one: correlations between near neighbours; O(w m_d) numbers."""
 
-    def __init__(self, num_gps: int, size: int, scale: float, bandwidth: int = DEFAULT_BANDWIDTH) -> None:
+    def __init__(self, num_gps: int, size: int, bandwidth: int = DEFAULT_BANDWIDTH) -> None:
         super().__init__()
         self.size = size
         width = min(bandwidth, size - 1)
-        self.raw_diagonal = nn.Parameter(inverse_softplus(torch.full((num_gps, size), scale)))
+        self.raw_diagonal = nn.Parameter(torch.zeros(num_gps, size))
         self.lower = nn.Parameter(torch.zeros(num_gps, width, size))
         below = torch.arange(1, width + 1)[:, None]
         self.register_buffer("inside", torch.arange(size) + below < size, persistent=False)
@@ -115,12 +133,22 @@ class BandedFactor(AxisFactor):
         return banded_matmul(self.bands(), x)
 
     def log_det(self) -> Float[Tensor, "J"]:
-        """log |S_d|."""
+        """Log |S_d|."""
         return 2 * _positive(self.raw_diagonal).log().sum(-1)
+
+    def trace(self) -> Float[Tensor, "J"]:
+        """tr(S_d)."""
+        return self.bands().square().sum((-2, -1))
 
     def gram(self, width: int) -> Float[Tensor, "J width m"]:
         """The first upper diagonals of S_d."""
         return banded_gram(self.bands(), width)
+
+    @torch.no_grad()
+    def assign_scale(self, scale: Float[Tensor, "J"]) -> None:
+        """L_d = scale I."""
+        self.lower.zero_()
+        self.raw_diagonal.copy_(inverse_softplus(scale)[:, None].expand_as(self.raw_diagonal))
 
     @torch.no_grad()
     def assign(self, factor: Float[Tensor, "J m m"]) -> None:
@@ -133,10 +161,10 @@ class BandedFactor(AxisFactor):
 class DiagonalFactor(AxisFactor):
     """L_d diagonal: mean field; m_d numbers."""
 
-    def __init__(self, num_gps: int, size: int, scale: float) -> None:
+    def __init__(self, num_gps: int, size: int) -> None:
         super().__init__()
         self.size = size
-        self.raw = nn.Parameter(inverse_softplus(torch.full((num_gps, size), scale)))
+        self.raw = nn.Parameter(torch.zeros(num_gps, size))
 
     def dense(self) -> Float[Tensor, "J m m"]:
         """L_d written out."""
@@ -147,8 +175,12 @@ class DiagonalFactor(AxisFactor):
         return _positive(self.raw).unsqueeze(-1) * x
 
     def log_det(self) -> Float[Tensor, "J"]:
-        """log |S_d|."""
+        """Log |S_d|."""
         return 2 * _positive(self.raw).log().sum(-1)
+
+    def trace(self) -> Float[Tensor, "J"]:
+        """tr(S_d)."""
+        return _positive(self.raw).square().sum(-1)
 
     def gram(self, width: int) -> Float[Tensor, "J width m"]:
         """The first upper diagonals of S_d: all but the main one are zero."""
@@ -156,12 +188,17 @@ class DiagonalFactor(AxisFactor):
         return torch.nn.functional.pad(main, (0, 0, 0, width - 1))
 
     @torch.no_grad()
+    def assign_scale(self, scale: Float[Tensor, "J"]) -> None:
+        """L_d = scale I."""
+        self.raw.copy_(inverse_softplus(scale)[:, None].expand_as(self.raw))
+
+    @torch.no_grad()
     def assign(self, factor: Float[Tensor, "J m m"]) -> None:
         """Take over the diagonal of L_d."""
         self.raw.copy_(inverse_softplus(factor.diagonal(dim1=-2, dim2=-1)))
 
 
-FAMILIES: dict[str, Callable[[int, int, float], AxisFactor]] = {
+FAMILIES: dict[str, Callable[[int, int], AxisFactor]] = {
     "cholesky": CholeskyFactor,
     "banded": BandedFactor,
     "mean_field": DiagonalFactor,
@@ -177,11 +214,15 @@ class Posterior(nn.Module):
             raise ValueError(f"Expected a posterior family out of {', '.join(FAMILIES)}, got {family!r}.")
         self.whitened = whitened
         self.mean = nn.Parameter(torch.zeros(num_gps, *sizes))
-        # The scale is that of S as a whole: each axis takes its D-th root.
-        per_axis = scale ** (1 / len(sizes))
-        self.factors = nn.ModuleList([FAMILIES[family](num_gps, size, per_axis) for size in sizes])
+        self.factors = nn.ModuleList([FAMILIES[family](num_gps, size) for size in sizes])
+        self.set_scale(torch.full((num_gps,), scale))
 
     @property
     def axes(self) -> list[AxisFactor]:
         """The factors, typed."""
         return [factor for factor in self.factors if isinstance(factor, AxisFactor)]
+
+    def set_scale(self, scale: Float[Tensor, "J"]) -> None:
+        """Make S_j a multiple of the identity, of this standard deviation: each axis takes the D-th root."""
+        for factor in self.axes:
+            factor.assign_scale(scale ** (1 / len(self.axes)))

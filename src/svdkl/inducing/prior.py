@@ -46,7 +46,7 @@ class DenseAxis(NamedTuple):
         return torch.linalg.solve_triangular(self.root, x, upper=False)
 
     def log_det(self) -> Float[Tensor, "J"]:
-        """log |K_d|."""
+        """Log |K_d|."""
         return 2 * self.root.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
 
@@ -74,7 +74,7 @@ class CirculantAxis(NamedTuple):
         return circulant.circulant_solve(circulant.circulant_sqrt(self.spectrum), x)
 
     def log_det(self) -> Float[Tensor, "J"]:
-        """log |K_d|."""
+        """Log |K_d|."""
         return circulant.circulant_log_det(self.spectrum, self.size)
 
 
@@ -110,11 +110,13 @@ class Prior(NamedTuple):
         return u
 
     def log_det(self) -> Float[Tensor, "J"]:
-        """log |K|."""
+        """Log |K|."""
         return kron_log_det([axis.log_det() for axis in self.axes], self.sizes)
 
 
-def build_prior(kernel: SeparableKernel, grid: Grid, forms: tuple[str, ...], jitter: float, device: torch.device) -> Prior:
+def build_prior(
+    kernel: SeparableKernel, grid: Grid, forms: tuple[str, ...], jitter: float, device: torch.device
+) -> Prior:
     """The prior of J GPs on a lattice; in float64, since the factors are small and badly conditioned.
 
     Parameters
@@ -146,7 +148,7 @@ def _circulant_axis(kernel: SeparableKernel, axis: int, distance: Float[Tensor, 
     turns = torch.arange(-WRAPS, WRAPS, device=distance.device, dtype=distance.dtype) * m * distance[1]
     wound = kernel.column(axis, (turns[:, None] + distance).abs().flatten())
     column = wound.unflatten(-1, (2 * WRAPS, m)).sum(-2)
-    # The sum is cut after a few turns. For lengthscales up to half the axis what that leaves below zero is of rounding's
-    # size; beyond, the clamp stands in for the turns that are missing.
+    # The sum is cut after a few turns. For lengthscales up to half the axis what that leaves below zero is as small as
+    # rounding; beyond, the clamp stands in for the turns that are missing.
     spectrum = circulant.circulant_spectrum(column).clamp_min(0) + jitter * column[:, :1]
     return CirculantAxis(circulant.circulant_column(spectrum, m), spectrum)

@@ -44,7 +44,7 @@ def build_likelihood(spec: LikelihoodLike, num_outputs: int) -> Likelihood:
         if spec.num_outputs != num_outputs:
             raise ValueError(f"Expected a likelihood of {num_outputs} outputs, got one of {spec.num_outputs}.")
         return spec
-    if callable(spec):
+    if callable(spec) and not isinstance(spec, type):
         return FunctionLikelihood(num_outputs, spec)
     raise ValueError(
         f"Expected a likelihood name ({', '.join(_BY_NAME)}), a Likelihood, or a function from outputs to a "

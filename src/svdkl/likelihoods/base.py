@@ -38,7 +38,7 @@ class Likelihood(nn.Module, ABC):
 
     @abstractmethod
     def log_prob(self, latent: Float[Tensor, "*T B P"], y: Tensor) -> Float[Tensor, "*T B P_y"]:
-        """log p(y | latent) by independent terms, the last dimension; their sum is that of the row."""
+        """Log p(y | latent) by independent terms, the last dimension; their sum is that of the row."""
 
     @abstractmethod
     def predictive_terms(self, latent: Float[Tensor, "*T B P"]) -> tuple[Tensor, Tensor]:
@@ -54,10 +54,8 @@ class Likelihood(nn.Module, ABC):
         """E log p(y | latent) for Gaussian latents, where there are contrasts: Gauss-Hermite unless overridden."""
         return expectation_1d(lambda latent: self.log_prob(latent, y), mean, variance).sum(-1)
 
-    def log_marginal(
-        self, mean: Float[Tensor, "B P"], variance: Float[Tensor, "B P"], y: Tensor
-    ) -> Float[Tensor, "B"]:
-        """log E p(y | latent) for Gaussian latents, summed over the terms: Gauss-Hermite unless overridden."""
+    def log_marginal(self, mean: Float[Tensor, "B P"], variance: Float[Tensor, "B P"], y: Tensor) -> Float[Tensor, "B"]:
+        """Log E p(y | latent) for Gaussian latents, summed over the terms: Gauss-Hermite unless overridden."""
         return log_expectation_1d(lambda latent: self.log_prob(latent, y), mean, variance).sum(-1)
 
 

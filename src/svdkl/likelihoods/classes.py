@@ -36,7 +36,7 @@ class Softmax(Likelihood):
         require((y >= 0) & (y < self.num_outputs), y, f"labels from 0 to {self.num_outputs - 1}")
 
     def log_prob(self, latent: Float[Tensor, "*T B P"], y: Tensor) -> Float[Tensor, "*T B P_y"]:
-        """log softmax of the label."""
+        """Log softmax of the label."""
         if self.num_outputs == 2:
             return logsigmoid(latent * (2 * y - 1).to(latent.dtype).unsqueeze(-1))
         index = y.unsqueeze(-1).expand(*latent.shape[:-1], 1)
@@ -64,7 +64,7 @@ class Bernoulli(Likelihood):
         require((y == 0) | (y == 1), y, "labels 0 and 1")
 
     def log_prob(self, latent: Float[Tensor, "*T B P"], y: Tensor) -> Float[Tensor, "*T B P_y"]:
-        """log sigmoid of the signed output."""
+        """Log sigmoid of the signed output."""
         return logsigmoid(latent * (2 * y.to(latent.dtype) - 1))
 
     def predictive_terms(self, latent: Float[Tensor, "*T B P"]) -> tuple[Tensor, Tensor]:

@@ -25,7 +25,7 @@ class Poisson(Likelihood):
         _require_counts(y)
 
     def log_prob(self, latent: Float[Tensor, "*T B P"], y: Tensor) -> Float[Tensor, "*T B P_y"]:
-        """y g - exp(g) - log y!."""
+        """Y g - exp(g) - log y!."""
         y = y.to(latent.dtype)
         return y * latent - latent.exp() - torch.lgamma(y + 1)
 
@@ -58,7 +58,7 @@ class NegativeBinomial(Likelihood):
         _require_counts(y)
 
     def log_prob(self, latent: Float[Tensor, "*T B P"], y: Tensor) -> Float[Tensor, "*T B P_y"]:
-        """log of the negative binomial, by the log odds g - log r."""
+        """Log of the negative binomial, by the log odds g - log r."""
         y = y.to(latent.dtype)
         r = self.log_total_count.exp()
         odds = latent - self.log_total_count

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch.distributions import Categorical, Distribution
 
-from svdkl.likelihoods.base import Likelihood
+from svdkl.likelihoods.base import Likelihood, require
 from svdkl.shapes import Float, Tensor
 
 
@@ -24,22 +24,25 @@ class FunctionLikelihood(Likelihood):
                 f"Expected a likelihood function that returns a torch.distributions.Distribution, got one that returns "
                 f"{type(example).__name__}."
             )
+        self.target_shape = (*example.batch_shape[1:], *example.event_shape)
         self.is_classifier = isinstance(example, Categorical)
+        self.num_classes = example.logits.shape[-1] if isinstance(example, Categorical) else 0
 
     def contrasts(self, like: Tensor) -> Float[Tensor, "P C"] | None:
         """None: nothing is known of the function."""
         return None
 
     def targets(self, y: Tensor, num_rows: int) -> Tensor:
-        """One target, or one tensor of targets, a row."""
-        if y.dim() == 0 or y.shape[0] != num_rows:
-            raise ValueError(f"Expected {num_rows} rows of targets, got shape {tuple(y.shape)}.")
+        """One target, or one tensor of targets, a row: as the distribution has it."""
+        if y.shape != (num_rows, *self.target_shape):
+            raise ValueError(f"Expected targets of shape {(num_rows, *self.target_shape)}, got {tuple(y.shape)}.")
         return y
 
     def check_range(self, y: Tensor) -> None:
-        """Any finite target; the distribution itself may say more."""
-        if not bool(torch.isfinite(y).all()):
-            raise ValueError("Expected finite targets, got NaN or infinity.")
+        """Finite targets; labels of a categorical distribution. The distribution itself may say more."""
+        if self.num_classes:
+            require((y >= 0) & (y < self.num_classes), y, f"labels from 0 to {self.num_classes - 1}")
+        require(y.isfinite(), y, "finite targets")
 
     def log_prob(self, latent: Float[Tensor, "*T B P"], y: Tensor) -> Float[Tensor, "*T B P_y"]:
         """The distribution's own; what it leaves beyond the rows is summed."""

@@ -25,7 +25,7 @@ class Gaussian(Likelihood):
         require(y.isfinite(), y, "finite targets")
 
     def log_prob(self, latent: Float[Tensor, "*T B P"], y: Tensor) -> Float[Tensor, "*T B P_y"]:
-        """log N(y; g, noise^2)."""
+        """Log N(y; g, noise^2)."""
         z = (y - latent) * torch.exp(-self.log_noise)
         return -0.5 * z.square() - self.log_noise - 0.5 * math.log(2 * math.pi)
 
@@ -35,10 +35,8 @@ class Gaussian(Likelihood):
         """E log N(y; g, noise^2) = log N(y; E g, noise^2) - Var g / (2 noise^2)."""
         return (self.log_prob(mean, y) - 0.5 * variance * torch.exp(-2 * self.log_noise)).sum(-1)
 
-    def log_marginal(
-        self, mean: Float[Tensor, "B P"], variance: Float[Tensor, "B P"], y: Tensor
-    ) -> Float[Tensor, "B"]:
-        """log N(y; E g, Var g + noise^2)."""
+    def log_marginal(self, mean: Float[Tensor, "B P"], variance: Float[Tensor, "B P"], y: Tensor) -> Float[Tensor, "B"]:
+        """Log N(y; E g, Var g + noise^2)."""
         total = variance + torch.exp(2 * self.log_noise)
         return (-0.5 * (y - mean).square() / total - 0.5 * (2 * math.pi * total).log()).sum(-1)
 
@@ -69,7 +67,7 @@ class StudentT(Likelihood):
         require(y.isfinite(), y, "finite targets")
 
     def log_prob(self, latent: Float[Tensor, "*T B P"], y: Tensor) -> Float[Tensor, "*T B P_y"]:
-        """log density of Student's t."""
+        """Log density of Student's t."""
         nu = self.degrees
         z = (y - latent) * torch.exp(-self.log_scale)
         constant = torch.lgamma((nu + 1) / 2) - torch.lgamma(nu / 2) - 0.5 * (nu * math.pi).log() - self.log_scale

@@ -15,9 +15,7 @@ class JitteredCholesky(NamedTuple):
     jitter: float
 
 
-def jittered_cholesky(
-    matrix: Float[Tensor, "*batch n n"], jitter: float = 1e-6, attempts: int = 4
-) -> JitteredCholesky:
+def jittered_cholesky(matrix: Float[Tensor, "*batch n n"], jitter: float = 1e-6, attempts: int = 4) -> JitteredCholesky:
     """Factorise a positive semi-definite matrix.
 
     Parameters

@@ -12,9 +12,7 @@ import torch
 from svdkl.shapes import Float, Tensor
 
 
-def along_axis(
-    function: Callable[[Tensor], Tensor], x: Tensor, axis: int, num_axes: int, num_batch: int = 1
-) -> Tensor:
+def along_axis(function: Callable[[Tensor], Tensor], x: Tensor, axis: int, num_axes: int, num_batch: int = 1) -> Tensor:
     """Apply ``function``, which acts on the next-to-last dimension of (..., m_d, columns), along one axis of a tensor.
 
     Parameters
@@ -29,7 +27,7 @@ def along_axis(
     position = extra + num_batch + axis
     batch_dims = list(range(extra, extra + num_batch))
     others = [d for d in range(x.dim()) if d != position and d not in batch_dims]
-    order = batch_dims + [position] + others
+    order = [*batch_dims, position, *others]
     moved = x.permute(order)
     result = function(moved.flatten(num_batch + 1) if others else moved.unsqueeze(-1))
     result = result.reshape(*moved.shape[:num_batch], result.shape[num_batch], *moved.shape[num_batch + 1 :])
@@ -61,7 +59,7 @@ def kron_diagonal(diagonals: Sequence[Float[Tensor, "*batch _"]]) -> Float[Tenso
 
 
 def kron_log_det(log_dets: Sequence[Float[Tensor, "*batch"]], sizes: Sequence[int]) -> Float[Tensor, "*batch"]:
-    """log |K_1 x ... x K_D| = sum_d (m / m_d) log |K_d|."""
+    """Log |K_1 x ... x K_D| = sum_d (m / m_d) log |K_d|."""
     m = math.prod(sizes)
     return torch.stack([(m // size) * log_det for log_det, size in zip(log_dets, sizes, strict=True)]).sum(0)
 
@@ -88,7 +86,5 @@ def kron_sample(
     generator: torch.Generator | None = None,
 ) -> Tensor:
     """``num_samples`` draws of N(mean, (x) L_d L_d^T): u = mean + (x) L_d eps, in O(m^(1 + 1/D)) each."""
-    noise = torch.randn(
-        num_samples, *mean.shape, dtype=mean.dtype, device=mean.device, generator=generator
-    )
+    noise = torch.randn(num_samples, *mean.shape, dtype=mean.dtype, device=mean.device, generator=generator)
     return mean + kron_matvec(factors, noise)

@@ -7,12 +7,14 @@ import warnings
 
 import torch
 
+from svdkl.features.bounding import expand
 from svdkl.head import GPHead
 from svdkl.inducing.gps import GridGPs
 from svdkl.kernels import LengthscaleKernel
 from svdkl.likelihoods import Softmax
 from svdkl.shapes import Float, Tensor
 
+NARROW = 0.03  # standard deviation of f at the start, where the features' is 1
 LONGEST = 0.5  # of an axis: the longest lengthscale to start from
 
 
@@ -87,13 +89,12 @@ def _set_linear_functions(
     for d, size in enumerate(sizes):
         low, high = gps.grid.interior(d)
         z = (torch.arange(size, dtype=torch.float64) - (low + high) / 2) / ((high - low) / 2)
-        # A straight line all along: where the map into the interval bends, so does the start. Its inverse there would
-        # be no likely draw of any smooth prior, and a few rows beyond the sample's range are not worth that.
-        axis = (directions[:, d] * per_feature[features[:, d]])[:, None] * z
+        axis = (directions[:, d] * per_feature[features[:, d]])[:, None] * expand(z)
         u += axis.reshape(-1, *(size if k == d else 1 for k in range(len(sizes))))
-    mean_square = u.flatten(1).square().mean(1)
-    gps.kernel.log_variance.copy_(mean_square.clamp_min(1e-12).log())
+    variance = u.flatten(1).square().mean(1).clamp_min(1e-12)
+    gps.kernel.log_variance.copy_(variance.log())
     gps.set_mean(u)
+    gps.posterior.set_scale(NARROW / variance.sqrt() if gps.posterior.whitened else torch.full_like(variance, NARROW))
 
 
 @torch.no_grad()
@@ -108,4 +109,3 @@ def set_lengthscales(head: GPHead, features: Float[Tensor, "B Q"]) -> None:
             size = bank.gps.grid.sizes[d]
             in_axis_units = 2 * spread[bank.features[:, d]] * bank.half_width[d] / (size - 1)
             axis.log_lengthscale.copy_(in_axis_units.clamp(3 / (size - 1), LONGEST).log())
-

@@ -36,36 +36,55 @@ def replace_classifier(model: nn.Module, x_sample: Any, likelihood: Any = None, 
     >>> (-model.elbo(x, y, num_data=50_000).value).backward()
     """
     net = copy.deepcopy(model)
-    was_training = net.training
+    modes = {name: module.training for name, module in net.named_modules()}
     net.eval()
-    name, layer, features, output, after = _trace(net, x_sample)
+    name, layer, features, output, closing = _trace(net, x_sample)
     if features.dim() != 2:
         raise ValueError(
             f"Expected the last nn.Linear ({name!r}) to read features of shape (rows, features), got "
             f"{tuple(features.shape)}: pool or flatten them before the layer."
         )
-    logits = layer(features)
-    _set_submodule(net, name, nn.Identity())
-    for later in after:
-        _set_submodule(net, later, nn.Identity())
-    with torch.no_grad():
-        stripped = net(x_sample)
-    if not isinstance(stripped, Tensor) or stripped.shape != features.shape or not torch.equal(stripped, features):
+    if len(features) == 0:
+        raise ValueError("Expected x_sample with at least one row, a few hundred for good ranges; got none.")
+    if not bool(torch.isfinite(features).all()):
+        row = int((~torch.isfinite(features)).any(1).nonzero()[0])
         raise ValueError(
-            f"Expected a network that returns the output of its last nn.Linear ({name!r}); this one goes on after it, "
-            f"from shape {tuple(logits.shape)} to {_describe(output)}: remove what follows the layer, or build "
-            f"SVDKL(net, ...) from the part before it."
+            f"Expected x_sample to give finite features, got NaN or infinity in row {row}: check inputs and weights."
         )
+    _check_closing(name, layer, features, output, [net.get_submodule(later) for later in closing])
+    kinds = {type(net.get_submodule(later)) for later in closing}
+    for replaced in (name, *closing):
+        _set_submodule(net, replaced, nn.Identity())
 
     if likelihood is None:
-        likelihood = "bernoulli" if layer.out_features == 1 else "softmax"
+        by_label = layer.out_features == 1 or kinds & {nn.Sigmoid, nn.LogSigmoid}
+        likelihood = "bernoulli" if by_label else "softmax"
     head = GPHead(layer.in_features, layer.out_features, likelihood, **head_options)
     head.to(device=layer.weight.device, dtype=torch.promote_types(layer.weight.dtype, torch.float32))
     bias = layer.bias.detach() if layer.bias is not None else None
     start_from_linear(head, features.detach().to(head.mixing.weight.dtype), layer.weight.detach(), bias)
+    for part, module in net.named_modules():
+        module.training = modes[part]
+    head.train(model.training)
     result = SVDKL.from_parts(net, head)
-    result.train(was_training)
+    result.training = model.training
     return result
+
+
+def _check_closing(name: str, layer: nn.Linear, features: Tensor, output: Any, closing: list[nn.Module]) -> None:
+    """The network has to return the layer's output, at most through a closing softmax or sigmoid module."""
+    with torch.no_grad():
+        expected = layer(features)
+        for module in closing:
+            expected = module(expected)
+    same_size = isinstance(output, Tensor) and output.numel() == expected.numel()
+    if not same_size or not torch.equal(output.reshape(expected.shape), expected):
+        got = f"shape {tuple(output.shape)}" if isinstance(output, Tensor) else type(output).__name__
+        raise ValueError(
+            f"Expected a network that returns the output of its last nn.Linear ({name!r}), of shape "
+            f"{tuple(expected.shape)}; this one goes on after it and returns {got} with other values: remove what "
+            f"follows the layer, or build SVDKL(net, ...) from the part before it."
+        )
 
 
 def _trace(net: nn.Module, x_sample: Any) -> tuple[str, nn.Linear, Tensor, Any, list[str]]:
@@ -96,10 +115,8 @@ def _trace(net: nn.Module, x_sample: Any) -> tuple[str, nn.Linear, Tensor, Any, 
 
 def _set_submodule(net: nn.Module, name: str, module: nn.Module) -> None:
     if not name:
-        raise ValueError("Expected a network with layers before its last nn.Linear, got a single nn.Linear: use GPHead.")
+        raise ValueError(
+            "Expected a network with layers before its last nn.Linear, got a single nn.Linear: use GPHead."
+        )
     parent, _, child = name.rpartition(".")
     setattr(net.get_submodule(parent) if parent else net, child, module)
-
-
-def _describe(output: Any) -> str:
-    return str(tuple(output.shape)) if isinstance(output, Tensor) else type(output).__name__

@@ -7,9 +7,9 @@ import json
 import sys
 
 import torch
+from tolerances import close
 
 from svdkl import MLP, SVDKL
-from tolerances import close
 
 
 def check(name: str, backend: str, options: dict) -> None:
