@@ -224,7 +224,7 @@ def swapped(name: str, **options) -> tuple[nn.Module, SVDKL]:
 
 @pytest.mark.parametrize("name", ["two classes", "one output"])
 def test_one_function_of_two_features_is_enough_for_two_classes(name: str) -> None:
-    net, model = swapped(name, dims_per_gp=2, grid_size=16)
+    net, model = swapped(name, dims_per_gp=2, grid_size=32)
     for x in (digits().x, digits().held_out):
         close(model.predict_proba(x), probabilities(name, net(x)), "start")
 

@@ -18,7 +18,6 @@ from svdkl.interpolation import (
     evaluate_cubics,
     interpolate,
     locate,
-    with_ghosts,
 )
 from svdkl.interpolation_cpu import FusedMarginals
 from svdkl.linalg.banded import dense_gram
@@ -115,18 +114,18 @@ def _circular_convolution(a: Float[Tensor, "J m"], b: Float[Tensor, "J m"]) -> F
 
 def cell_roots(diagonals: Float[Tensor, "J 4 m"]) -> Float[Tensor, "4 4 J cells"]:
     """Four cubics a cell whose squares add up to w(t)^T S_d w(t): roots[r, p] is the t^p coefficient of the r-th."""
-    m = diagonals.shape[-1]
-    # block[i][a, b] = S[i + a, i + b] = diagonals[|a - b|, i + min(a, b)], for the m - 3 runs of four neighbours.
-    starts = m - NEIGHBOURS + 1
-    blocks = torch.stack(
-        [
-            torch.stack([diagonals[:, abs(a - b), min(a, b) : min(a, b) + starts] for b in range(NEIGHBOURS)], -1)
-            for a in range(NEIGHBOURS)
-        ],
-        -2,
-    )
-    factor = unrolled_cholesky(blocks)  # (J, starts, 4 points, 4 roots)
+    bands = diagonals.unbind(1)
+    starts = diagonals.shape[-1] - NEIGHBOURS + 1  # runs of four neighbours
+    # S[i + a, i + b] = bands[a - b][i + b] for b <= a, over all runs i at once.
+    blocks = [[bands[a - b][:, b : b + starts] for b in range(a + 1)] for a in range(NEIGHBOURS)]
+    factor = unrolled_cholesky(blocks)
+    zero = torch.zeros_like(factor[0][0])
+    # Rows by neighbour, (4 roots, J, starts) each: C^T w = sum_a w_a C[a].
+    inner = [torch.stack(row + [zero] * (NEIGHBOURS - len(row))) for row in factor]
     # The first and the last cell read the ghost point beyond the end instead of the far neighbour.
-    padded = with_ghosts(factor[:, [0, -1]].movedim(-2, -1)).movedim(-1, -2)
-    rows = torch.cat([padded[:, :1, :NEIGHBOURS], factor, padded[:, 1:, -NEIGHBOURS:]], 1)
-    return cubic_coefficients(*rows.unbind(-2)).permute(3, 0, 1, 2)
+    first = [row[..., :1] for row in inner]
+    last = [row[..., -1:] for row in inner]
+    before = 3 * first[0] - 3 * first[1] + first[2]
+    after = 3 * last[3] - 3 * last[2] + last[1]
+    rows = [torch.cat(parts, -1) for parts in zip([before, *first[:3]], inner, [*last[1:], after], strict=True)]
+    return cubic_coefficients(*rows).movedim(0, 1)

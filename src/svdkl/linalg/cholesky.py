@@ -1,6 +1,7 @@
 """Cholesky factors: with a jitter that grows only when it must, and for very small blocks, unrolled."""
 
 import warnings
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -62,25 +63,33 @@ def jittered_cholesky(matrix: Float[Tensor, "*batch n n"], jitter: float = 1e-6,
     return JitteredCholesky(factor, used)
 
 
-def unrolled_cholesky(matrix: Float[Tensor, "*batch n n"], floor: float = 1e-12) -> Float[Tensor, "*batch n n"]:
-    """Lower Cholesky factor of many small positive semi-definite blocks (n about 4), by elementwise operations.
+def unrolled_cholesky(entries: Sequence[Sequence[Tensor]], floor: float = 1e-12) -> list[list[Tensor]]:
+    """Lower Cholesky factors of many small positive semi-definite matrices (n about 4), by elementwise operations.
 
-    A LAPACK call for each block would cost more than the block. Pivots are kept above ``floor`` times their diagonal
-    entry, so that a block that is singular to rounding still has a finite factor and finite gradients.
+    A LAPACK call for each matrix would cost more than the matrix. Pivots are kept above ``floor`` times their diagonal
+    entry, so that a matrix that is singular to rounding still has a finite factor and finite gradients.
+
+    Parameters
+    ----------
+    entries
+        entries[i][k], k <= i: the lower triangle, each entry a tensor of all matrices' own.
+
+    Returns
+    -------
+    list of list of Tensor
+        The factor, in the same form.
     """
-    n = matrix.shape[-1]
-    columns: list[list[Tensor]] = []
-    for k in range(n):
-        pivot = matrix[..., k, k]
-        least = floor * pivot.detach() + torch.finfo(matrix.dtype).tiny
-        for column in columns:
-            pivot = pivot - column[k].square()
-        root = torch.maximum(pivot, least).sqrt()
-        entries = [torch.zeros_like(root)] * k + [root]
-        for i in range(k + 1, n):
-            entry = matrix[..., i, k]
-            for column in columns:
-                entry = entry - column[i] * column[k]
-            entries.append(entry / root)
-        columns.append(entries)
-    return torch.stack([torch.stack(column, -1) for column in columns], -1)
+    factor: list[list[Tensor]] = []
+    for i, row in enumerate(entries):
+        done: list[Tensor] = []
+        for k in range(i):
+            entry = row[k]
+            for left, right in zip(done, factor[k], strict=False):
+                entry = entry - left * right
+            done.append(entry / factor[k][k])
+        pivot = row[i]
+        for entry in done:
+            pivot = pivot - entry.square()
+        least = floor * row[i].detach() + torch.finfo(pivot.dtype).tiny
+        factor.append([*done, torch.maximum(pivot, least).sqrt()])
+    return factor
