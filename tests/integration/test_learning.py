@@ -25,7 +25,7 @@ def fit(model: SVDKL, x: torch.Tensor, y: torch.Tensor, steps: int, rate: float 
     [
         {},
         {"estimator": "joint"},
-        {"whitened": False, "posterior_scale": 0.1},
+        {"whitened": False, "posterior_scale": 0.1, "kernel": "matern12"},
         {"dims_per_gp": 2, "grid_size": 12, "posterior": "mean_field"},
         {"prior": "circulant", "posterior": "banded"},
     ],
