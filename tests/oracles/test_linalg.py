@@ -6,7 +6,7 @@ import torch
 from tolerances import close
 
 from oracles.twins import same
-from svdkl.linalg import banded, circulant, kronecker, toeplitz
+from svdkl.linalg import banded, circulant, kronecker, toeplitz, triangular
 from svdkl.linalg.cholesky import jittered_cholesky, unrolled_cholesky
 
 
@@ -62,6 +62,13 @@ def test_cholesky_refuses_an_indefinite_matrix_in_a_batch():
     batch = torch.stack([with_eigenvalues(0.5, 2.0, 4.0), with_eigenvalues(-0.5, 2.0, 4.0)])
     with pytest.raises(ValueError, match="positive semi-definite"):
         jittered_cholesky(batch)
+
+
+@pytest.mark.parametrize("block", [2, 3, 512])
+def test_strictly_lower_matmul(block, monkeypatch):
+    monkeypatch.setattr(triangular, "BLOCK", block)
+    matrix, x = randn(2, 7, 7), randn(2, 7, 3)
+    same(triangular.strictly_lower_matmul(matrix, x), matrix.tril(-1) @ x, [matrix, x])
 
 
 def unrolled(matrix: torch.Tensor) -> torch.Tensor:

@@ -1,0 +1,37 @@
+"""Products with the strictly lower triangle of a square matrix, without copying it out."""
+
+from typing import Any
+
+import torch
+
+from svdkl.shapes import Float, Tensor
+
+BLOCK = 512
+
+
+class _StrictlyLowerMatmul(torch.autograd.Function):
+    @staticmethod
+    def forward(matrix: Tensor, x: Tensor) -> Tensor:
+        m = matrix.shape[-1]
+        rows = []
+        for start in range(0, m, BLOCK):
+            stop = min(start + BLOCK, m)
+            corner = matrix[..., start:stop, start:stop].tril(-1)
+            rows.append(matrix[..., start:stop, :start] @ x[..., :start, :] + corner @ x[..., start:stop, :])
+        return torch.cat(rows, -2)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+        matrix, x = ctx.saved_tensors
+        return (grad @ x.mT).tril(-1), matrix.tril(-1).mT @ grad
+
+
+def strictly_lower_matmul(
+    matrix: Float[Tensor, "*batch m m"], x: Float[Tensor, "*batch m r"]
+) -> Float[Tensor, "*batch m r"]:
+    """tril(matrix, -1) X, block by block: for few columns, reading the matrix once is all the cost."""
+    return _StrictlyLowerMatmul.apply(matrix, x)
