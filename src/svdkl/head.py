@@ -141,7 +141,7 @@ class GPHead(nn.Module):
                 refuse_if_too_large(len(members), sizes, posterior)
             bank = GridGPs(len(members), sizes, kernel, posterior, whitened, prior, jitter, posterior_scale)
             features = torch.tensor([self.groups[j] for j in members])
-            self.banks.append(_Bank(bank, features, num_features))
+            self.banks.append(Bank(bank, features, num_features))
             order += members
         inverse = torch.tensor(order).argsort()
         self.register_buffer("gp_order", inverse, persistent=False)
@@ -162,13 +162,13 @@ class GPHead(nn.Module):
     def state(self) -> HeadState:
         """Factorise priors and posteriors at the current parameters."""
         dtype = self._dtype()
-        priors = tuple(bank.gps.prior() for bank in self._banks())
-        tables = tuple(bank.gps.tables(prior, dtype) for bank, prior in zip(self._banks(), priors, strict=True))
+        priors = tuple(bank.gps.prior() for bank in self.members())
+        tables = tuple(bank.gps.tables(prior, dtype) for bank, prior in zip(self.members(), priors, strict=True))
         return HeadState(priors, tables)
 
     def kl(self, state: HeadState) -> Float[Tensor, "J"]:
         """KL(q(u_j) || p(u_j)) for each GP."""
-        kls = [bank.gps.kl(prior) for bank, prior in zip(self._banks(), state.priors, strict=True)]
+        kls = [bank.gps.kl(prior) for bank, prior in zip(self.members(), state.priors, strict=True)]
         return torch.cat(kls)[self.gp_order]
 
     def marginals(self, h: Float[Tensor, "B Q"], state: HeadState | None = None) -> Marginals:
@@ -183,7 +183,7 @@ class GPHead(nn.Module):
         h = self._enter(h)
         parts = [
             bank.gps.prior_tables(prior, h.dtype).at(p)
-            for bank, prior, p in zip(self._banks(), state.priors, self._positions(h), strict=True)
+            for bank, prior, p in zip(self.members(), state.priors, self._positions(h), strict=True)
         ]
         return Marginals(self._in_order([p.mean for p in parts]), self._in_order([p.variance for p in parts]))
 
@@ -200,7 +200,7 @@ class GPHead(nn.Module):
         state = state or self.state()
         parts = [
             interpolate(bank.gps.sample(prior, num_samples, h.dtype, generator), p)
-            for bank, prior, p in zip(self._banks(), state.priors, self._positions(h), strict=True)
+            for bank, prior, p in zip(self.members(), state.priors, self._positions(h), strict=True)
         ]
         return self._in_order(parts)
 
@@ -310,8 +310,9 @@ class GPHead(nn.Module):
 
     # ---------------------------------------------------------------------------------------------------- internal
 
-    def _banks(self) -> list["_Bank"]:
-        return [bank for bank in self.banks if isinstance(bank, _Bank)]
+    def members(self) -> list["Bank"]:
+        """The GPs by their number of dimensions, with the features that they see."""
+        return [bank for bank in self.banks if isinstance(bank, Bank)]
 
     def _dtype(self) -> torch.dtype:
         return torch.promote_types(self.mixing.weight.dtype, torch.float32)
@@ -331,7 +332,7 @@ class GPHead(nn.Module):
     def _positions(self, h: Tensor) -> list[Tensor]:
         """Positions on the lattice, (B, J, D) for each bank."""
         z = self.bounding(h)
-        return [bank.positions(z) for bank in self._banks()]
+        return [bank.positions(z) for bank in self.members()]
 
     def _in_order(self, parts: list[Tensor]) -> Tensor:
         """Join the banks' GPs along the last dimension, in the order of the groups."""
@@ -342,7 +343,7 @@ class GPHead(nn.Module):
             raise ValueError(f"Expected a GP from 0 to {self.num_gps - 1}, got {gp}.")
         h, other = self._enter(h), self._enter(other)
         place = int(self.gp_order[gp])
-        for bank, left, right in zip(self._banks(), self._positions(h), self._positions(other), strict=True):
+        for bank, left, right in zip(self.members(), self._positions(h), self._positions(other), strict=True):
             if place < bank.gps.num_gps:
                 gps = bank.gps
                 covariance = gps.prior_covariance if prior else gps.posterior_covariance
@@ -351,7 +352,7 @@ class GPHead(nn.Module):
         raise AssertionError("every GP is in a bank")
 
 
-class _Bank(nn.Module):
+class Bank(nn.Module):
     """The GPs of one number of dimensions, and which features each of them sees."""
 
     def __init__(self, gps: GridGPs, features: Tensor, num_features: int) -> None:

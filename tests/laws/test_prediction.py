@@ -56,7 +56,7 @@ def test_variances_are_never_negative_and_features_never_out_of_bounds(seed, opt
     marginals = head.marginals(h)
     assert marginals.variance.min().item() >= 0
     assert bool(torch.isfinite(marginals.mean).all())
-    for bank, positions in zip(head._banks(), head._positions(h), strict=True):
+    for bank, positions in zip(head.members(), head._positions(h), strict=True):
         for d in range(bank.gps.grid.num_dims):
             low, high = bank.gps.grid.interior(d)
             assert positions[..., d].min().item() >= low - 1e-4

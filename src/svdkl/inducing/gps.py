@@ -20,7 +20,9 @@ RING_MARGIN = 1 / 8  # of a ring left free of data at either end of an axis
 
 
 class GridGPs(nn.Module):
-    """Independent GPs f_j = M u_j, u_j ~ N(0, K_j), with the approximate posterior q(u_j).
+    """Independent GPs f_j = M u_j, u_j ~ N(centre_j, K_j), with the approximate posterior q(u_j).
+
+    The prior's centre is zero, as in the paper, until :meth:`recentre` moves it. What is parameterised is u - centre.
 
     Parameters
     ----------
@@ -71,6 +73,8 @@ class GridGPs(nn.Module):
         self.grid = Grid(sizes, margin)
         self.jitter = jitter
         self.posterior = Posterior(num_gps, sizes, posterior, whitened, posterior_scale)
+        self.register_buffer("centre", torch.zeros(num_gps, *sizes))
+        self.centre: Tensor
 
     def prior(self) -> Prior:
         """p(u), factorised for the current hyperparameters."""
@@ -82,7 +86,8 @@ class GridGPs(nn.Module):
 
     def tables(self, prior: Prior, dtype: torch.dtype) -> MarginalTables:
         """q(u) prepared for reading off the marginals of f."""
-        return tabulate(self.posterior, prior, dtype)
+        tables = tabulate(self.posterior, prior, dtype)
+        return tables._replace(mean=tables.mean + self.centre)
 
     def prior_tables(self, prior: Prior, dtype: torch.dtype) -> MarginalTables:
         """The same for the prior, whose variance varies only by what interpolation does between grid points."""
@@ -100,18 +105,25 @@ class GridGPs(nn.Module):
         for d, factor in enumerate(self.posterior.axes):
             u = along_axis(factor.matmul, u, d, self.grid.num_dims)
         u = mean + u
-        return (prior.colour(u) if self.posterior.whitened else u).to(dtype)
+        return (self.centre + (prior.colour(u) if self.posterior.whitened else u)).to(dtype)
 
     def mean(self, prior: Prior) -> Float[Tensor, "J ..."]:
         """Posterior mean of u."""
         mean = self.posterior.mean.double()
-        return prior.colour(mean) if self.posterior.whitened else mean
+        return self.centre + (prior.colour(mean) if self.posterior.whitened else mean)
 
     @torch.no_grad()
     def set_mean(self, u: Float[Tensor, "J ..."]) -> None:
         """Make u the posterior mean, under the current hyperparameters."""
-        u = u.double()
-        self.posterior.mean.copy_(self.prior().whiten(u) if self.posterior.whitened else u)
+        offset = u.double() - self.centre
+        self.posterior.mean.copy_(self.prior().whiten(offset) if self.posterior.whitened else offset)
+
+    @torch.no_grad()
+    def recentre(self) -> None:
+        """Make the posterior mean the prior's centre: what has been learned is from here on taken as given."""
+        mean = self.mean(self.prior())
+        self.posterior.mean.zero_()
+        self.centre.copy_(mean)
 
     def prior_covariance(
         self, left: Float[Tensor, "B J D"], right: Float[Tensor, "B2 J D"], prior: Prior

@@ -54,7 +54,7 @@ def start_from_linear(
     head.mixing.bias.copy_(offset + (bias.double() if bias is not None else 0.0))
 
     per_feature = head.bounding.scale.double() / unit
-    for bank in head._banks():
+    for bank in head.members():
         members = [j for j, group in enumerate(head.groups) if len(group) == bank.gps.grid.num_dims]
         _set_linear_functions(bank.gps, bank.features, per_feature, torch.stack([directions[j] for j in members]))
 
@@ -102,7 +102,7 @@ def set_lengthscales(head: GPHead, features: Float[Tensor, "B Q"]) -> None:
     """Start each lengthscale from the spread of its feature in coordinates of the lattice."""
     z = head.bounding(features.to(head.bounding.location.dtype))
     spread = z.std(0, correction=0)
-    for bank in head._banks():
+    for bank in head.members():
         for d, axis in enumerate(bank.gps.kernel.axes):
             if not isinstance(axis, LengthscaleKernel):
                 continue

@@ -1,0 +1,89 @@
+"""Stage 4: the head's posterior once more, on rows that the network has not been fitted to.
+
+A network overfits its training rows, so a posterior fitted to their features is too sure. Here the function learned so
+far becomes the prior's centre, u = centre + amplitude R v, and q(v), starting at the prior, is fitted to held-out rows
+together with the kernel and one temperature, all by the evidence lower bound of those rows. The network stays as it is,
+so its features are computed once.
+"""
+
+import math
+from typing import Any
+
+import torch
+from torch import nn
+
+from svdkl.head import GPHead
+from svdkl.model import SVDKL
+from svdkl.objective import ELBO
+from svdkl.shapes import Tensor
+from svdkl.training.config import TrainingConfig
+from svdkl.training.loop import EVALUATION_ROWS, Guard
+from svdkl.training.optimisers import make_optimiser, rate_factor, set_rates
+from svdkl.training.rows import Rows
+
+AMPLITUDE = 0.3  # standard deviation of the deviation from the centre to start with, in units of a feature's spread
+MAX_ROWS = 16_384  # of a step: more than that add little to the gradient of a few thousand parameters
+
+
+@torch.no_grad()
+def cached_features(net: nn.Module, x: Tensor) -> Tensor:
+    """Features of all rows, in evaluation mode."""
+    net.eval()
+    return torch.cat([net(x[index]) for index in torch.arange(len(x)).split(EVALUATION_ROWS)])
+
+
+def fit_held_out_evidence(model: SVDKL, held_out: Rows, config: TrainingConfig, generator: torch.Generator) -> None:
+    """Fit the head's posterior, kernels, noise and, for classes, a temperature to the held-out rows."""
+    head = model.head
+    rows = Rows(cached_features(model.net, held_out.x), held_out.y, held_out.weight)
+    gps = [bank.gps for bank in head.members()]
+    with torch.no_grad():
+        for part in gps:
+            part.recentre()
+            part.kernel.log_variance.fill_(2 * math.log(AMPLITUDE))
+            scale = 1.0 if part.posterior.whitened else AMPLITUDE
+            part.posterior.set_scale(torch.full_like(part.kernel.log_variance, scale))
+    tempered = _Tempered(head)
+    parameters = [p for part in gps for p in (*part.posterior.parameters(), *part.kernel.parameters())]
+    if head.likelihood.is_classifier:
+        parameters.append(tempered.log_factor)
+    parameters += head.likelihood.parameters()
+    optimiser = make_optimiser([{"params": parameters, "lr": config.evidence_rate, "weight_decay": 0.0}])
+    guard = Guard(tempered, optimiser)
+    for step in range(config.evidence_steps):
+        set_rates(optimiser, [config.evidence_rate], rate_factor(step, config.evidence_steps, 0) * guard.slowdown)
+        batch = rows
+        if len(rows.x) > MAX_ROWS:
+            batch = rows.take(torch.randint(len(rows.x), (MAX_ROWS,), generator=generator))
+        guard.step(
+            lambda b=batch: -tempered(b.x, b.y, len(rows.x), b.weight, generator).value,  # type: ignore[misc]
+            config.clip,
+        )
+    with torch.no_grad():
+        for parameter in head.mixing.parameters():
+            parameter.mul_(tempered.log_factor.exp())
+
+
+class _Bound(nn.Module):
+    """The head's bound as a module's forward, which is what functional_call can call."""
+
+    def __init__(self, head: GPHead) -> None:
+        super().__init__()
+        self.head = head
+
+    def forward(self, *arguments: Any) -> ELBO:
+        return self.head.elbo(*arguments)
+
+
+class _Tempered(nn.Module):
+    """The head's bound with one learned factor on all outputs."""
+
+    def __init__(self, head: GPHead) -> None:
+        super().__init__()
+        self.bound = _Bound(head)
+        self.log_factor = nn.Parameter(torch.zeros((), dtype=head.mixing.weight.dtype))
+
+    def forward(self, *arguments: Any) -> ELBO:
+        mixing = self.bound.head.mixing.named_parameters(prefix="head.mixing")
+        scaled = {name: parameter.detach() * self.log_factor.exp() for name, parameter in mixing}
+        return torch.func.functional_call(self.bound, scaled, arguments)

@@ -1,0 +1,36 @@
+"""The network with its own last layer: stage 1 of the recipe, and the baseline that a head is measured against."""
+
+import torch
+from torch import nn
+
+from svdkl.likelihoods import Likelihood
+from svdkl.prediction import LatentPoints
+from svdkl.shapes import Float, Tensor
+
+
+class PlainNet(nn.Module):
+    """g = layer(net(x)), with the same likelihood that the head will have, so that both learn the same things."""
+
+    def __init__(
+        self, net: nn.Module, num_features: int, num_outputs: int, likelihood: Likelihood, extra: bool
+    ) -> None:
+        super().__init__()
+        self.net = net
+        # The paper's "+" networks have one more layer of Q x C before the output.
+        layers: list[nn.Module] = [nn.Linear(num_features, num_outputs)]
+        if extra:
+            layers += [nn.ReLU(), nn.Linear(num_outputs, num_outputs)]
+        self.layer = nn.Sequential(*layers)
+        self.likelihood = likelihood
+
+    def latents(self, x: Tensor) -> LatentPoints:
+        """The one point that stands for g, or for the contrasts of g."""
+        g = self.layer(self.net(x))
+        contrasts = self.likelihood.contrasts(g)
+        points = g if contrasts is None else g @ contrasts.T
+        return LatentPoints(points.unsqueeze(0), torch.ones(1, dtype=g.dtype, device=g.device))
+
+    def log_predictive(self, x: Tensor, y: Tensor) -> Float[Tensor, "B"]:
+        """Log p(y_i | x_i) of each row."""
+        latents = self.latents(x)
+        return self.likelihood.log_prob(latents.points[0], self.likelihood.targets(y, len(x))).sum(-1)

@@ -1,0 +1,112 @@
+"""The recipe from top to bottom: pretrain, initialise, train jointly, fit the held-out evidence."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from svdkl.head import GPHead
+from svdkl.likelihoods import LikelihoodLike, build_likelihood
+from svdkl.model import SVDKL
+from svdkl.shapes import Tensor
+from svdkl.training.config import TrainingConfig
+from svdkl.training.evidence import cached_features, fit_held_out_evidence
+from svdkl.training.history import Epoch, History
+from svdkl.training.initialise import start_from_linear
+from svdkl.training.loop import Stage, run_stage
+from svdkl.training.optimisers import joint_groups, plain_groups
+from svdkl.training.pretrain import PlainNet
+from svdkl.training.rows import Rows
+
+SAMPLE_ROWS = 20_000  # that set the ranges of the features
+
+
+def train(
+    net: nn.Module,
+    num_features: int,
+    num_outputs: int,
+    likelihood: LikelihoodLike,
+    rows: Rows,
+    held_out: Rows,
+    config: TrainingConfig,
+    head_options: dict[str, Any] | None = None,
+    history: History | None = None,
+    on_epoch: Callable[[Epoch], None] = lambda epoch: None,
+) -> PlainNet | SVDKL:
+    """Train a network, or a network with a head, by the recipe that the configuration names.
+
+    Parameters
+    ----------
+    net
+        From inputs to features (B, Q); trained in place.
+    rows, held_out
+        Rows to fit, and rows for early stopping and the held-out evidence.
+    """
+    history = history if history is not None else History()
+    generator = torch.Generator().manual_seed(config.seed)
+    common = (rows, held_out, config, generator, history, on_epoch)
+
+    # Stage 1: the network with its own last layer; for the plain networks this is all there is.
+    with_head = config.recipe in ("dnn_gp", "svdkl")
+    plain = PlainNet(
+        net, num_features, num_outputs, build_likelihood(likelihood, num_outputs), config.recipe == "dnn_plus"
+    ).to(rows.x.device)
+    epochs = config.pretrain_epochs + (0 if with_head else config.joint_epochs)
+    run_stage(_plain_stage(plain, config, epochs), *common)
+    if not with_head:
+        return plain
+
+    # Stage 2: a head that starts equal to that layer.
+    head = GPHead(num_features, num_outputs, plain.likelihood, **(head_options or {})).to(rows.x.device)
+    sample = torch.randperm(len(rows.x), generator=generator)[:SAMPLE_ROWS]
+    layer = plain.layer[0]
+    assert isinstance(layer, nn.Linear)
+    start_from_linear(head, cached_features(net, rows.x[sample]), layer.weight.detach(), layer.bias.detach())
+    model = SVDKL.from_parts(net, head)
+
+    # Stage 3: all parameters on the evidence lower bound, or the head alone on features that are computed once.
+    if config.recipe == "dnn_gp":
+        frozen = SVDKL.from_parts(nn.Identity(), head)
+        features = Rows(cached_features(net, rows.x), rows.y, rows.weight)
+        held_out_features = Rows(cached_features(net, held_out.x), held_out.y, held_out.weight)
+        run_stage(_joint_stage(frozen, config, len(rows.x), generator), features, held_out_features, *common[2:])
+    else:
+        run_stage(_joint_stage(model, config, len(rows.x), generator), *common)
+
+    # Stage 4: the posterior once more, on rows that the network has not been fitted to.
+    if config.evidence:
+        fit_held_out_evidence(model, held_out, config, generator)
+    return model.eval()
+
+
+def _plain_stage(model: PlainNet, config: TrainingConfig, epochs: int) -> Stage:
+    def loss(batch: Rows, progress: float) -> Tensor:
+        log_prob = model.log_predictive(batch.x, batch.y)
+        return -(log_prob if batch.weight is None else batch.weight * log_prob).mean()
+
+    return Stage(
+        "network",
+        model,
+        plain_groups(model, config),
+        loss,
+        lambda batch: model.log_predictive(batch.x, batch.y),
+        epochs,
+    )
+
+
+def _joint_stage(model: SVDKL, config: TrainingConfig, num_data: int, generator: torch.Generator) -> Stage:
+    def loss(batch: Rows, progress: float) -> Tensor:
+        elbo = model.elbo(batch.x, batch.y, num_data, batch.weight, generator)
+        faded_in = 1.0 if config.kl_warmup == 0 else min(1.0, progress / config.kl_warmup)
+        return faded_in * elbo.kl - elbo.expected_log_likelihood
+
+    trains_net = any(parameter.requires_grad for parameter in model.net.parameters())
+    return Stage(
+        "joint",
+        model,
+        joint_groups(model, config, trains_net),
+        loss,
+        lambda batch: model.log_predictive(batch.x, batch.y),
+        config.joint_epochs,
+    )

@@ -1,0 +1,169 @@
+"""The recipe: learns, restores its best state, survives bad steps, repeats itself."""
+
+import itertools
+import math
+
+import pytest
+import torch
+from tolerances import close
+from torch import nn
+
+from svdkl import MLP, SVDKL
+from svdkl.training.config import RECIPES, TrainingConfig
+from svdkl.training.evidence import fit_held_out_evidence
+from svdkl.training.history import History
+from svdkl.training.loop import MAX_ROLLBACKS, Guard, Stage, held_out_nlp, run_stage
+from svdkl.training.optimisers import make_optimiser, rate_factor
+from svdkl.training.recipe import train
+from svdkl.training.rows import Rows, shuffled_batches
+
+
+def blobs(num_rows: int, seed: int) -> Rows:
+    generator = torch.Generator().manual_seed(seed)
+    y = torch.randint(3, (num_rows,), generator=generator)
+    centres = torch.tensor([[2.0, 0.0], [-2.0, 1.0], [0.0, -2.0]])
+    return Rows(centres[y] + torch.randn(num_rows, 2, generator=generator), y)
+
+
+def run(recipe: str, rows: Rows, held_out: Rows, **options):
+    torch.manual_seed(0)
+    net = nn.Sequential(MLP(2, (32,), 8), nn.ReLU())
+    history = History()
+    config = TrainingConfig(
+        recipe=recipe, batch_size=64, pretrain_epochs=4, joint_epochs=3, evidence_steps=30, **options
+    )
+    return train(net, 8, 3, "softmax", rows, held_out, config, {"grid_size": 16}, history), history
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_every_recipe_learns_and_repeats_itself(recipe):
+    rows, held_out, test = blobs(600, 1), blobs(200, 2), blobs(500, 3)
+    model, history = run(recipe, rows, held_out, net_rate=1e-2)
+    nlp = -model.log_predictive(test.x, test.y).mean().item()
+    assert nlp < 0.5  # 1.1 is chance
+    again, _ = run(recipe, rows, held_out, net_rate=1e-2)
+    assert torch.equal(again.log_predictive(test.x, test.y), model.log_predictive(test.x, test.y))
+    # Equal budgets: with patience to spare, every recipe has seen the data as often.
+    assert len(history.epochs) == 7
+
+
+def test_a_small_table_is_learned_by_heart_when_asked():
+    generator = torch.Generator().manual_seed(0)
+    rows = Rows(torch.randn(32, 5, generator=generator), torch.randint(4, (32,), generator=generator))
+    torch.manual_seed(0)
+    net = nn.Sequential(MLP(5, (128, 128), 32), nn.ReLU())
+    config = TrainingConfig(
+        batch_size=32, pretrain_epochs=150, joint_epochs=50, net_rate=3e-3, patience=1000, evidence=False
+    )
+    model = train(net, 32, 4, "softmax", rows, rows, config)
+    assert isinstance(model, SVDKL)
+    assert torch.equal(model.predict_proba(rows.x).argmax(1), rows.y)
+
+
+def test_regression_on_several_targets():
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(800, 3, generator=generator)
+    y = torch.stack([x[:, 0] * x[:, 1], x[:, 2].sin()], 1) + 0.1 * torch.randn(800, 2, generator=generator)
+    torch.manual_seed(0)
+    net = nn.Sequential(MLP(3, (64, 64), 16), nn.ReLU())
+    config = TrainingConfig(batch_size=64, pretrain_epochs=20, joint_epochs=10, net_rate=5e-3)
+    model = train(net, 16, 2, "gaussian", Rows(x[:600], y[:600]), Rows(x[600:700], y[600:700]), config)
+    prediction = model.predict(x[700:])
+    assert (prediction.mean - y[700:]).square().mean().sqrt().item() < 0.3
+    assert -model.log_predictive(x[700:], y[700:]).mean().item() < 0.5
+
+
+def test_weights_count_rows():
+    """A class of weight zero is never learned."""
+    rows, held_out = blobs(600, 1), blobs(200, 2)
+    weighted = Rows(rows.x, rows.y, (rows.y != 2).float())
+    kept = Rows(held_out.x, held_out.y, (held_out.y != 2).float())
+    model, _ = run("svdkl", weighted, kept, net_rate=1e-2)
+    assert model.predict_proba(held_out.x)[:, 2].max().item() < 0.2
+
+
+def test_the_best_state_comes_back_and_patience_ends_a_stage():
+    """A loss that drives the only weight past its best value: the stage stops, and the best value is restored."""
+    module = nn.Linear(1, 1, bias=False)
+    nn.init.constant_(module.weight, 0.0)
+    history = History()
+    stage = Stage(
+        "toy",
+        module,
+        [{"params": list(module.parameters()), "lr": 0.1, "weight_decay": 0.0}],
+        lambda batch, progress: -module.weight.sum(),
+        lambda batch: -((module.weight - 1.0) ** 2).sum().expand(len(batch.x)),
+        epochs=100,
+    )
+    rows = Rows(torch.zeros(10, 1), torch.zeros(10))
+    config = TrainingConfig(batch_size=10, patience=3, warmup_steps=0)
+    run_stage(stage, rows, rows, config, torch.Generator(), history)
+    assert abs(module.weight.item() - 1.0) < 0.11
+    best = min(range(len(history.epochs)), key=lambda i: history.epochs[i].held_out_nlp)
+    assert len(history.epochs) == best + 1 + 3
+    close(torch.tensor(held_out_nlp(stage, rows)), torch.tensor(history.epochs[best].held_out_nlp), "float32")
+
+
+def test_a_bad_step_never_reaches_the_parameters():
+    module = nn.Linear(2, 1)
+    optimiser = make_optimiser([{"params": list(module.parameters()), "lr": 0.1}])
+    guard = Guard(module, optimiser)
+    x = torch.randn(4, 2)
+    before = [parameter.clone() for parameter in module.parameters()]
+    with pytest.warns(UserWarning, match="not finite"):
+        guard.step(lambda: module(x).sum() * math.nan, 1.0)
+    with pytest.warns(UserWarning, match="not finite"):  # a finite loss with an infinite gradient
+        guard.step(lambda: (module(x).sum() * 0).abs().sqrt(), 1.0)
+    for parameter, old in zip(module.parameters(), before, strict=True):
+        assert torch.equal(parameter, old)
+    assert guard.slowdown < 0.1
+    guard.step(lambda: module(x).square().mean(), 1.0)
+    assert not torch.equal(module.weight, before[0])
+    for _ in range(MAX_ROLLBACKS - 2):
+        with pytest.warns(UserWarning, match="not finite"):
+            guard.step(lambda: module(x).sum() * math.inf, 1.0)
+    with pytest.raises(ArithmeticError, match="finite losses"):
+        guard.step(lambda: module(x).sum() * math.inf, 1.0)
+
+
+def test_the_held_out_evidence_leaves_the_network_alone_and_raises_the_bound():
+    rows, held_out = blobs(100, 1), blobs(400, 2)
+    model, _ = run("svdkl", rows, held_out, net_rate=1e-2, evidence=False)
+    before = {name: value.clone() for name, value in model.net.state_dict().items()}
+    score = model.log_predictive(held_out.x, held_out.y).mean().item()
+    config = TrainingConfig(evidence_steps=100)
+    fit_held_out_evidence(model, held_out, config, torch.Generator().manual_seed(0))
+    assert all(torch.equal(value, before[name]) for name, value in model.net.state_dict().items())
+    assert model.log_predictive(held_out.x, held_out.y).mean().item() > score
+    assert {parameter.requires_grad for parameter in model.parameters()} == {True}
+
+
+def test_batches_hold_every_row_once():
+    rows = Rows(torch.arange(10.0)[:, None], torch.arange(10), torch.arange(10) / 10)
+    batches = list(shuffled_batches(rows, 4, torch.Generator().manual_seed(0)))
+    assert [len(batch.x) for batch in batches] == [4, 4, 2]
+    assert sorted(torch.cat([batch.y for batch in batches]).tolist()) == list(range(10))
+    for batch in batches:
+        assert torch.equal(batch.x[:, 0].long(), batch.y)
+        close(batch.weight, batch.y / 10)
+
+
+def test_rates_rise_then_fall():
+    factors = [rate_factor(step, 100, 10) for step in range(100)]
+    assert factors[0] < factors[5] < factors[9] < factors[10] == 1.0
+    assert all(later <= earlier for earlier, later in itertools.pairwise(factors[10:]))
+    assert factors[-1] < 0.02
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"recipe": "svm"}, "recipe"),
+        ({"clip": 0.0}, "clip"),
+        ({"net_rate": -1.0}, "net_rate"),
+        ({"net_rate": math.nan}, "net_rate"),
+    ],
+)
+def test_bad_configurations(options, words):
+    with pytest.raises(ValueError, match=words):
+        TrainingConfig(**options)
