@@ -100,6 +100,7 @@ def test_the_best_state_comes_back_and_patience_ends_a_stage():
     run_stage(stage, rows, rows, config, torch.Generator(), history)
     assert abs(module.weight.item() - 1.0) < 0.11
     best = min(range(len(history.epochs)), key=lambda i: history.epochs[i].held_out_nlp)
+    assert history.epochs[best].epoch == best + 1
     assert len(history.epochs) == best + 1 + 3
     close(torch.tensor(held_out_nlp(stage, rows)), torch.tensor(history.epochs[best].held_out_nlp), "float32")
 

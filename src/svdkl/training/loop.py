@@ -17,6 +17,7 @@ from torch import nn
 
 from svdkl.head import NonFiniteFeaturesError
 from svdkl.shapes import Tensor
+from svdkl.training.checkpoint import Checkpoint, Snapshot, optimiser_tensors, restore_optimiser
 from svdkl.training.config import TrainingConfig
 from svdkl.training.history import Epoch, History
 from svdkl.training.optimisers import Group, make_optimiser, rate_factor, set_rates
@@ -46,20 +47,26 @@ def run_stage(
     config: TrainingConfig,
     generator: torch.Generator,
     history: History,
+    checkpoint: Checkpoint | None = None,
     on_epoch: Callable[[Epoch], None] = lambda epoch: None,
 ) -> None:
-    """Train a stage and leave its module in the state with the best held-out score, the starting one included."""
+    """Train a stage and leave its module in the state with the best held-out score, the starting one included.
+
+    With a checkpoint, the state after every epoch is on disk, and a stage that is found there goes on from it: the
+    result is bit for bit that of a run that was never interrupted.
+    """
     optimiser = make_optimiser(stage.groups)
     base_rates = [group["lr"] for group in optimiser.param_groups]
     steps_per_epoch = math.ceil(len(train.x) / config.batch_size)
     num_steps = stage.epochs * steps_per_epoch
     guard = Guard(stage.module, optimiser)
+    progress = Progress(best=held_out_nlp(stage, held_out), best_state=_snapshot(stage.module))
+    if checkpoint is not None:
+        progress.restore(checkpoint, stage, guard, generator)
 
-    best = held_out_nlp(stage, held_out)
-    best_state, best_epoch = _snapshot(stage.module), -1
-    step = 0
-    for number in range(stage.epochs):
+    while progress.epoch < stage.epochs and progress.epoch - progress.best_epoch < config.patience:
         start, total = time.perf_counter(), 0.0
+        step = progress.epoch * steps_per_epoch
         stage.module.train()
         for batch in shuffled_batches(train, config.batch_size, generator):
             factor = rate_factor(step, num_steps, config.warmup_steps) * guard.slowdown
@@ -67,15 +74,53 @@ def run_stage(
             total += guard.step(partial(stage.loss, batch, step / num_steps), config.clip) * len(batch.x)
             step += 1
         score = held_out_nlp(stage, held_out)
-        if score < best:
-            best, best_epoch, best_state = score, number, _snapshot(stage.module)
-        epoch = Epoch(stage.name, number, total / len(train.x), score, time.perf_counter() - start)
+        progress.epoch += 1
+        if score < progress.best:
+            progress.best, progress.best_epoch, progress.best_state = score, progress.epoch, _snapshot(stage.module)
+        guard.refresh()
+        epoch = Epoch(stage.name, progress.epoch, total / len(train.x), score, time.perf_counter() - start)
         history.add(epoch)
         on_epoch(epoch)
-        if number - best_epoch >= config.patience:
-            break
-    stage.module.load_state_dict(best_state)
+        if checkpoint is not None:
+            progress.save(checkpoint, stage, guard, generator)
+    stage.module.load_state_dict(progress.best_state)
     stage.module.eval()
+
+
+@dataclass
+class Progress:
+    """Where a stage stands after an epoch."""
+
+    best: float
+    best_state: dict[str, Tensor]
+    epoch: int = 0  # epochs done
+    best_epoch: int = 0  # how many had been done at the best score
+
+    def save(self, checkpoint: Checkpoint, stage: Stage, guard: "Guard", generator: torch.Generator) -> None:
+        """Put everything that the next epoch depends on on disk."""
+        tensors = {
+            "module": _snapshot(stage.module),
+            "best": self.best_state,
+            "optimiser": optimiser_tensors(guard.optimiser),
+            # Dropout draws from torch's own generator, the order of rows and the noise from ours.
+            "random": {"torch": torch.get_rng_state(), "ours": generator.get_state()},
+        }
+        numbers = {"epoch": self.epoch, "best": self.best, "best_epoch": self.best_epoch}
+        checkpoint.save(Snapshot(stage.name, tensors, {**numbers, **guard.numbers()}))
+
+    def restore(self, checkpoint: Checkpoint, stage: Stage, guard: "Guard", generator: torch.Generator) -> None:
+        """Take up a snapshot of this stage, if there is one."""
+        snapshot = checkpoint.load()
+        if snapshot is None or snapshot.stage != stage.name:
+            return
+        stage.module.load_state_dict(snapshot.tensors["module"])
+        restore_optimiser(guard.optimiser, snapshot.tensors.get("optimiser", {}))
+        torch.set_rng_state(snapshot.tensors["random"]["torch"])
+        generator.set_state(snapshot.tensors["random"]["ours"])
+        self.best_state = snapshot.tensors["best"]
+        self.epoch, self.best_epoch = snapshot.numbers["epoch"], snapshot.numbers["best_epoch"]
+        self.best = snapshot.numbers["best"]
+        guard.resume(snapshot.numbers)
 
 
 @torch.no_grad()
@@ -131,9 +176,23 @@ class Guard:
             return 0.0
         self.optimiser.step()
         self._since += 1
-        if self._since >= self.REFRESH and all(bool(torch.isfinite(p).all()) for p in parameters):
-            self._good, self._since = self._state(), 0
+        if self._since >= self.REFRESH:
+            self.refresh()
         return float(value.detach())
+
+    def refresh(self) -> None:
+        """Take the present state for a good one, if it is finite."""
+        if all(bool(torch.isfinite(p).all()) for group in self.optimiser.param_groups for p in group["params"]):
+            self._good, self._since = self._state(), 0
+
+    def numbers(self) -> dict[str, float]:
+        """What a resumed run has to know of the steps that went wrong."""
+        return {"slowdown": self.slowdown, "rollbacks": self._rollbacks}
+
+    def resume(self, numbers: dict[str, Any]) -> None:
+        """Go on from there."""
+        self.slowdown, self._rollbacks = numbers["slowdown"], numbers["rollbacks"]
+        self.refresh()
 
     def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         return _snapshot(self.module), copy.deepcopy(self.optimiser.state_dict())

@@ -9,7 +9,9 @@ from torch import nn
 from svdkl.head import GPHead
 from svdkl.likelihoods import LikelihoodLike, build_likelihood
 from svdkl.model import SVDKL
+from svdkl.objective import ELBO
 from svdkl.shapes import Tensor
+from svdkl.training.checkpoint import Checkpoint
 from svdkl.training.config import TrainingConfig
 from svdkl.training.evidence import cached_features, fit_held_out_evidence
 from svdkl.training.history import Epoch, History
@@ -20,6 +22,7 @@ from svdkl.training.pretrain import PlainNet
 from svdkl.training.rows import Rows
 
 SAMPLE_ROWS = 20_000  # that set the ranges of the features
+NETWORK, JOINT = "network", "joint"  # names of the stages
 
 
 def train(
@@ -32,6 +35,7 @@ def train(
     config: TrainingConfig,
     head_options: dict[str, Any] | None = None,
     history: History | None = None,
+    checkpoint: Checkpoint | None = None,
     on_epoch: Callable[[Epoch], None] = lambda epoch: None,
 ) -> PlainNet | SVDKL:
     """Train a network, or a network with a head, by the recipe that the configuration names.
@@ -42,10 +46,12 @@ def train(
         From inputs to features (B, Q); trained in place.
     rows, held_out
         Rows to fit, and rows for early stopping and the held-out evidence.
+    checkpoint
+        Where the state after every epoch is kept; a run that finds its own there goes on from it.
     """
     history = history if history is not None else History()
     generator = torch.Generator().manual_seed(config.seed)
-    common = (rows, held_out, config, generator, history, on_epoch)
+    common = (rows, held_out, config, generator, history, checkpoint, on_epoch)
 
     # Stage 1: the network with its own last layer; for the plain networks this is all there is.
     with_head = config.recipe in ("dnn_gp", "svdkl")
@@ -53,24 +59,30 @@ def train(
         net, num_features, num_outputs, build_likelihood(likelihood, num_outputs), config.recipe == "dnn_plus"
     ).to(rows.x.device)
     epochs = config.pretrain_epochs + (0 if with_head else config.joint_epochs)
-    run_stage(_plain_stage(plain, config, epochs), *common)
+    found = checkpoint.load() if checkpoint is not None else None
+    head_found = found is not None and found.stage == JOINT
+    if not head_found:
+        run_stage(_plain_stage(plain, config, epochs), *common)
     if not with_head:
         return plain
 
     # Stage 2: a head that starts equal to that layer.
     head = GPHead(num_features, num_outputs, plain.likelihood, **(head_options or {})).to(rows.x.device)
-    sample = torch.randperm(len(rows.x), generator=generator)[:SAMPLE_ROWS]
-    layer = plain.layer[0]
-    assert isinstance(layer, nn.Linear)
-    start_from_linear(head, cached_features(net, rows.x[sample]), layer.weight.detach(), layer.bias.detach())
     model = SVDKL.from_parts(net, head)
+    if head_found:  # features may be wanted before the stage itself takes the snapshot up
+        assert found is not None
+        model.load_state_dict(found.tensors["module"])
+    else:
+        sample = torch.randperm(len(rows.x), generator=generator)[:SAMPLE_ROWS]
+        layer = plain.layer[0]
+        assert isinstance(layer, nn.Linear)
+        start_from_linear(head, cached_features(net, rows.x[sample]), layer.weight.detach(), layer.bias.detach())
 
     # Stage 3: all parameters on the evidence lower bound, or the head alone on features that are computed once.
     if config.recipe == "dnn_gp":
-        frozen = SVDKL.from_parts(nn.Identity(), head)
         features = Rows(cached_features(net, rows.x), rows.y, rows.weight)
         held_out_features = Rows(cached_features(net, held_out.x), held_out.y, held_out.weight)
-        run_stage(_joint_stage(frozen, config, len(rows.x), generator), features, held_out_features, *common[2:])
+        run_stage(_head_stage(model, config, len(rows.x), generator), features, held_out_features, *common[2:])
     else:
         run_stage(_joint_stage(model, config, len(rows.x), generator), *common)
 
@@ -86,7 +98,7 @@ def _plain_stage(model: PlainNet, config: TrainingConfig, epochs: int) -> Stage:
         return -(log_prob if batch.weight is None else batch.weight * log_prob).mean()
 
     return Stage(
-        "network",
+        NETWORK,
         model,
         plain_groups(model, config),
         loss,
@@ -96,17 +108,33 @@ def _plain_stage(model: PlainNet, config: TrainingConfig, epochs: int) -> Stage:
 
 
 def _joint_stage(model: SVDKL, config: TrainingConfig, num_data: int, generator: torch.Generator) -> Stage:
-    def loss(batch: Rows, progress: float) -> Tensor:
-        elbo = model.elbo(batch.x, batch.y, num_data, batch.weight, generator)
-        faded_in = 1.0 if config.kl_warmup == 0 else min(1.0, progress / config.kl_warmup)
-        return faded_in * elbo.kl - elbo.expected_log_likelihood
-
-    trains_net = any(parameter.requires_grad for parameter in model.net.parameters())
+    """All parameters, on inputs."""
     return Stage(
-        "joint",
+        JOINT,
         model,
-        joint_groups(model, config, trains_net),
-        loss,
+        joint_groups(model, config, train_net=True),
+        lambda batch, progress: _loss(
+            model.elbo(batch.x, batch.y, num_data, batch.weight, generator), config, progress
+        ),
         lambda batch: model.log_predictive(batch.x, batch.y),
         config.joint_epochs,
     )
+
+
+def _head_stage(model: SVDKL, config: TrainingConfig, num_data: int, generator: torch.Generator) -> Stage:
+    """The head alone, on features."""
+    head = model.head
+    return Stage(
+        JOINT,
+        model,
+        joint_groups(model, config, train_net=False),
+        lambda batch, progress: _loss(head.elbo(batch.x, batch.y, num_data, batch.weight, generator), config, progress),
+        lambda batch: head.log_predictive(batch.x, batch.y),
+        config.joint_epochs,
+    )
+
+
+def _loss(elbo: ELBO, config: TrainingConfig, progress: float) -> Tensor:
+    """The negative bound, with the KL faded in over the first part of the stage if that is asked for."""
+    faded_in = 1.0 if config.kl_warmup == 0 else min(1.0, progress / config.kl_warmup)
+    return faded_in * elbo.kl - elbo.expected_log_likelihood

@@ -1,0 +1,95 @@
+"""A run's state on disk, from which it goes on exactly where it was.
+
+One file of tensors (safetensors, no pickle) whose header holds the numbers as JSON. It is written beside the old one
+and then renamed over it, so a crash or a full disk at any moment leaves the last good state as it was.
+"""
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from svdkl.shapes import Tensor
+
+FORMAT = "svdkl-checkpoint-1"
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """All that a stage needs to go on: named groups of tensors, and numbers."""
+
+    stage: str
+    tensors: dict[str, dict[str, Tensor]]
+    numbers: dict[str, Any]
+
+
+class Checkpoint:
+    """The newest snapshot of a run, in one file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def save(self, snapshot: Snapshot) -> None:
+        """Replace the snapshot on disk, all or nothing."""
+        flat = {
+            f"{group}/{name}": tensor.detach().contiguous().clone()
+            for group, tensors in snapshot.tensors.items()
+            for name, tensor in tensors.items()
+        }
+        header = {"format": FORMAT, "stage": snapshot.stage, "numbers": json.dumps(snapshot.numbers)}
+        beside = self.path.with_name(self.path.name + ".part")
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            save_file(flat, beside, metadata=header)
+            with beside.open("rb") as written:
+                os.fsync(written.fileno())
+            os.replace(beside, self.path)
+        except (OSError, SafetensorError) as error:
+            beside.unlink(missing_ok=True)
+            raise OSError(
+                f"Expected to write a checkpoint to {self.path}, but that failed ({error}): what was saved before is "
+                f"still there; free some space or choose another folder, then resume."
+            ) from error
+
+    def load(self) -> Snapshot | None:
+        """The snapshot on disk; None if there is none yet."""
+        if not self.path.exists():
+            return None
+        try:
+            with safe_open(self.path, framework="pt") as file:
+                header = file.metadata() or {}
+                if header.get("format") != FORMAT:
+                    raise ValueError(
+                        f"Expected a checkpoint of format {FORMAT!r} in {self.path}, got {header.get('format')!r}: it "
+                        f"was written by another program or version."
+                    )
+                tensors: dict[str, dict[str, Tensor]] = {}
+                for key in file.keys():  # noqa: SIM118 - not a dict
+                    group, _, name = key.partition("/")
+                    tensors.setdefault(group, {})[name] = file.get_tensor(key)
+                return Snapshot(header["stage"], tensors, json.loads(header["numbers"]))
+        except SafetensorError as error:
+            raise ValueError(
+                f"Expected a whole checkpoint in {self.path}, but it is truncated or damaged ({error}): delete it to "
+                f"start anew."
+            ) from error
+
+
+def optimiser_tensors(optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """The moments and step counts of an optimiser, by parameter number and name."""
+    state = optimiser.state_dict()["state"]
+    return {f"{number}.{name}": value for number, values in state.items() for name, value in values.items()}
+
+
+def restore_optimiser(optimiser: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+    """Give an optimiser of the same parameters its moments back."""
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, value in tensors.items():
+        number, _, name = key.partition(".")
+        state.setdefault(int(number), {})[name] = value
+    optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})

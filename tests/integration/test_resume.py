@@ -1,0 +1,92 @@
+"""A run that is killed goes on from its checkpoint and ends bit for bit where the uninterrupted one does."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from svdkl.training.checkpoint import Checkpoint, Snapshot
+
+SCRIPT = Path(__file__).parent / "interrupted_run.py"
+ENVIRONMENT = {**os.environ, "SVDKL_UNCHECKED_SHAPES": "1"}
+
+
+def start(folder: Path, recipe: str) -> subprocess.Popen:
+    return subprocess.Popen(
+        [sys.executable, str(SCRIPT), str(folder), recipe], stdout=subprocess.PIPE, text=True, env=ENVIRONMENT
+    )
+
+
+@pytest.mark.parametrize("recipe", ["svdkl", "dnn_gp"])
+def test_killed_and_resumed(recipe, tmp_path):
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    for folder in (whole, broken):
+        folder.mkdir()
+    with start(whole, recipe) as process:
+        process.communicate(timeout=120)
+    assert process.returncode == 0
+
+    for after in (2, 3):  # killed after so many more epochs, wherever that is
+        with start(broken, recipe) as process:
+            for _ in range(after):
+                process.stdout.readline()
+            process.send_signal(signal.SIGKILL)
+    assert not (broken / "final.safetensors").exists()
+    with start(broken, recipe) as process:
+        lines = process.communicate(timeout=120)[0].splitlines()
+    assert process.returncode == 0
+    assert len(lines) < 8  # it did not start anew
+
+    expected, actual = (load_file(folder / "final.safetensors") for folder in (whole, broken))
+    assert list(actual) == list(expected)
+    for name, tensor in expected.items():
+        assert torch.equal(actual[name], tensor), name
+
+
+def snapshot(value: float) -> Snapshot:
+    return Snapshot("network", {"module": {"weight": torch.full((1000,), value)}}, {"epoch": 3})
+
+
+def test_round_trip(tmp_path):
+    checkpoint = Checkpoint(tmp_path / "new" / "state.safetensors")
+    assert checkpoint.load() is None
+    checkpoint.save(snapshot(1.5))
+    checkpoint.save(snapshot(2.5))
+    loaded = checkpoint.load()
+    assert loaded.stage == "network"
+    assert loaded.numbers == {"epoch": 3}
+    assert torch.equal(loaded.tensors["module"]["weight"], torch.full((1000,), 2.5))
+    assert [path.name for path in checkpoint.path.parent.iterdir()] == ["state.safetensors"]
+
+
+def test_a_failed_write_keeps_what_was_there(tmp_path, monkeypatch):
+    checkpoint = Checkpoint(tmp_path / "state.safetensors")
+    checkpoint.save(snapshot(1.5))
+
+    def no_space(*arguments, **options):
+        (tmp_path / "state.safetensors.part").write_bytes(b"half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("svdkl.training.checkpoint.save_file", no_space)
+    with pytest.raises(OSError, match="what was saved before is still there"):
+        checkpoint.save(snapshot(2.5))
+    assert checkpoint.load().tensors["module"]["weight"][0].item() == 1.5
+    assert [path.name for path in tmp_path.iterdir()] == ["state.safetensors"]
+
+
+def test_damaged_and_foreign_files_are_refused_in_a_sentence(tmp_path):
+    checkpoint = Checkpoint(tmp_path / "state.safetensors")
+    checkpoint.save(snapshot(1.5))
+    whole = checkpoint.path.read_bytes()
+    for damaged in (b"", whole[:100], whole[:-7], b"not a checkpoint at all"):
+        checkpoint.path.write_bytes(damaged)
+        with pytest.raises(ValueError, match="truncated or damaged"):
+            checkpoint.load()
+    checkpoint.path.write_bytes(whole.replace(b"svdkl-checkpoint-1", b"other-checkpoint-1"))
+    with pytest.raises(ValueError, match="another program or version"):
+        checkpoint.load()
