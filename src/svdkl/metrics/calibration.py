@@ -1,14 +1,94 @@
-"""Whether probabilities mean what they say."""
+"""Whether probabilities mean what they say: of rows with confidence 0.8, eight of ten should be right.
+
+Confidence is the probability of the most probable class.
+"""
+
+from typing import Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from svdkl.metrics.classification import Labels, Probabilities
+from svdkl.metrics.inputs import Floats, LabelledRows, labelled_rows
+from svdkl.metrics.weighted import sums_by_group
 
 
-def expected_calibration_error(probabilities: Probabilities, labels: Labels, num_bins: int = 15) -> float:
+class ReliabilityCurve(NamedTuple):
+    """A reliability diagram, bin by bin; NaN in bins without rows."""
+
+    confidence: Floats  # (bins,), mean
+    accuracy: Floats  # (bins,)
+    counts: Floats  # (bins,), rows, or their weight
+
+
+def reliability_curve(
+    probabilities: npt.ArrayLike,
+    labels: npt.ArrayLike,
+    num_bins: int = 15,
+    bins: Literal["width", "mass"] = "width",
+    sample_weight: npt.ArrayLike | None = None,
+) -> ReliabilityCurve:
+    """Mean confidence and accuracy of the rows in bins of confidence.
+
+    Bins of equal width are [0, 1/n), [1/n, 2/n), ..., [(n-1)/n, 1]. Bins of equal mass hold the same number (or
+    weight) of rows each, from the least confident up: rows on the border of two bins count in both by their share, and
+    rows of equal confidence are divided alike, so that their order plays no part.
+    """
+    if num_bins < 1:
+        raise ValueError(f"Expected num_bins of at least 1, got {num_bins}: 15 is usual.")
+    if bins not in ("width", "mass"):
+        raise ValueError(f"Expected bins to be 'width' or 'mass', got {bins!r}: choose what the bins have in common.")
+    rows = labelled_rows(probabilities, labels, sample_weight)
+    counts, confidence, correct = (_equal_width if bins == "width" else _equal_mass)(rows, num_bins)
+    filled = counts > 0
+    divisor = np.where(filled, counts, 1.0)
+    return ReliabilityCurve(
+        np.where(filled, confidence / divisor, np.nan), np.where(filled, correct / divisor, np.nan), counts
+    )
+
+
+def expected_calibration_error(
+    probabilities: npt.ArrayLike,
+    labels: npt.ArrayLike,
+    num_bins: int = 15,
+    sample_weight: npt.ArrayLike | None = None,
+) -> float:
     """Mean distance between confidence and accuracy over bins of equal width, weighted by rows. Lower is better."""
-    confidence = probabilities.max(1).astype(np.float64)
-    correct = probabilities.argmax(1) == labels
-    bins = np.minimum((confidence * num_bins).astype(int), num_bins - 1)
-    gap = np.bincount(bins, confidence - correct, minlength=num_bins)
-    return float(np.abs(gap).sum() / len(labels))
+    return _mean_gap(reliability_curve(probabilities, labels, num_bins, "width", sample_weight))
+
+
+def adaptive_calibration_error(
+    probabilities: npt.ArrayLike,
+    labels: npt.ArrayLike,
+    num_bins: int = 15,
+    sample_weight: npt.ArrayLike | None = None,
+) -> float:
+    """Mean distance between confidence and accuracy over bins of equal mass. Lower is better.
+
+    Of the most probable class, like ``expected_calibration_error``; not the mean over all classes.
+    """
+    return _mean_gap(reliability_curve(probabilities, labels, num_bins, "mass", sample_weight))
+
+
+def _mean_gap(curve: ReliabilityCurve) -> float:
+    filled = curve.counts > 0
+    return float(np.average(np.abs(curve.confidence - curve.accuracy)[filled], weights=curve.counts[filled]))
+
+
+def _equal_width(rows: LabelledRows, num_bins: int) -> tuple[Floats, Floats, Floats]:
+    """Sums of weight, of confidence and of correct rows in each bin."""
+    bins = np.minimum((rows.confidence * num_bins).astype(int), num_bins - 1)
+    counts, confidence, correct = (sums_by_group(bins, terms, num_bins) for terms in _terms(rows))
+    return counts, confidence, correct
+
+
+def _equal_mass(rows: LabelledRows, num_bins: int) -> tuple[Floats, Floats, Floats]:
+    """The same in bins of equal weight: differences of the sums up to each bin's end."""
+    _, level = np.unique(rows.confidence, return_inverse=True)
+    sums = [np.concatenate([[0.0], np.cumsum(sums_by_group(level, terms))]) for terms in _terms(rows)]
+    ends = np.linspace(0, sums[0][-1], num_bins + 1)
+    counts, confidence, correct = (np.diff(np.interp(ends, sums[0], sum_)) for sum_ in sums)
+    return counts, confidence, correct
+
+
+def _terms(rows: LabelledRows) -> tuple[Floats, Floats, Floats]:
+    return rows.weight, rows.weight * rows.confidence, rows.weight * rows.correct

@@ -1,22 +1,86 @@
-"""Metrics of class probabilities (rows, classes) against labels (rows,)."""
+"""Metrics of class probabilities (rows, classes) against labels (rows,). A weight of w counts a row w times."""
+
+import math
 
 import numpy as np
 import numpy.typing as npt
 
-Probabilities = npt.NDArray[np.floating]
-Labels = npt.NDArray[np.integer]
+from svdkl.metrics.inputs import Floats, Truths, labelled_rows
+from svdkl.metrics.weighted import sums_by_group, weighted_mean
 
 
-def accuracy(probabilities: Probabilities, labels: Labels) -> float:
-    """Share of rows whose most probable class is the label. Higher is better."""
-    return float(np.mean(probabilities.argmax(1) == labels))
+def accuracy(probabilities: npt.ArrayLike, labels: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> float:
+    """Share of rows whose most probable class, the first one of equals, is the label. Higher is better."""
+    rows = labelled_rows(probabilities, labels, sample_weight)
+    return weighted_mean(rows.correct, rows.weight)
 
 
-def negative_log_probability(probabilities: Probabilities, labels: Labels) -> float:
+def negative_log_probability(
+    probabilities: npt.ArrayLike, labels: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None
+) -> float:
     """Mean of -log p(label), in nats. Lower is better.
 
     Probabilities are kept above the smallest positive number of float64, so that a sure mistake costs much, not
     infinitely much.
     """
-    chosen = probabilities[np.arange(len(labels)), labels].astype(np.float64)
-    return float(-np.log(np.maximum(chosen, np.finfo(np.float64).tiny)).mean())
+    rows = labelled_rows(probabilities, labels, sample_weight)
+    chosen = rows.probabilities[np.arange(len(rows.labels)), rows.labels]
+    # Taken from 0, so that a perfect prediction costs 0 and not -0.
+    return 0.0 - weighted_mean(np.log(np.maximum(chosen, np.finfo(np.float64).tiny)), rows.weight)
+
+
+def brier_score(
+    probabilities: npt.ArrayLike, labels: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None
+) -> float:
+    """Mean over the rows of Σ_c (p_c − [c = label])², from 0 to 2. Lower is better.
+
+    For two classes it is twice the score of the second class's probability alone.
+    """
+    rows = labelled_rows(probabilities, labels, sample_weight)
+    error = rows.probabilities.copy()
+    error[np.arange(len(rows.labels)), rows.labels] -= 1
+    return weighted_mean(np.einsum("bc,bc->b", error, error), rows.weight)
+
+
+def auroc(probabilities: npt.ArrayLike, labels: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> float:
+    """Area under the ROC curve: how probably a row of a class gets more of that class than another row.
+
+    Ties count half. Of two classes the second one's probability is the score; of more, the mean over the classes of
+    each one against the rest. Classes that no row or every row has have no area and are left out of the mean; where
+    none is left, the result is NaN. Higher is better.
+    """
+    p, labels, weight = labelled_rows(probabilities, labels, sample_weight)
+    classes = [1] if p.shape[1] == 2 else range(p.shape[1])
+    areas = [ranking_area(p[:, c], labels == c, weight) for c in classes]
+    defined = [area for area in areas if not math.isnan(area)]
+    return sum(defined) / len(defined) if defined else math.nan
+
+
+def aurc(probabilities: npt.ArrayLike, labels: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> float:
+    """Area under the risk-coverage curve, confidence being the largest probability. Lower is better.
+
+    The risk at coverage c is the error rate among the share c of the rows with the most confidence; its integral over
+    c from 0 to 1 is taken exactly. Rows of equal confidence are taken up together, each with their mean error, so that
+    their order plays no part. The mean of the risks at coverages 1/n, 2/n, ..., 1, also found under this name, differs
+    by O(log(n) / n), and changes when every row is counted twice.
+    """
+    rows = labelled_rows(probabilities, labels, sample_weight)
+    _, level = np.unique(-rows.confidence, return_inverse=True)
+    mass = sums_by_group(level, rows.weight)
+    error = sums_by_group(level, rows.weight * ~rows.correct) / mass
+    covered = np.cumsum(mass)
+    coverage = covered / covered[-1]
+    # ∫₀¹ (1/c) ∫₀ᶜ error(t) dt dc  =  ∫₀¹ −log(t) error(t) dt,   and t (1 − log t) is the integral of −log t
+    integral = coverage * (1 - np.log(coverage))
+    return float(error @ np.diff(integral, prepend=0.0))
+
+
+def ranking_area(scores: Floats, positive: Truths, weight: Floats) -> float:
+    """P(score of a positive > score of a negative) + P(equal) / 2; NaN where there are no positives or no negatives."""
+    values, rank = np.unique(scores, return_inverse=True)
+    positives = sums_by_group(rank, weight * positive, len(values))
+    negatives = sums_by_group(rank, weight * ~positive, len(values))
+    if not positives.any() or not negatives.any():
+        return math.nan
+    below = np.cumsum(negatives)
+    return float(np.average((below - negatives / 2) / below[-1], weights=positives))
