@@ -1,7 +1,7 @@
 """The Gaussian process head: from features h to the distribution of y."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -32,6 +32,7 @@ from svdkl.uncertainty import Uncertainty, uncertainty
 
 ESTIMATORS = ("marginal", "joint")
 LAYOUTS = ("features", "outputs")
+POINTS_AT_ONCE = 2**25  # latent values held at a time in a prediction: 128 MiB of float32
 
 
 class NonFiniteFeaturesError(ValueError):
@@ -271,8 +272,8 @@ class GPHead(nn.Module):
                 f"Expected a likelihood of classes for predict_proba, got {type(self.likelihood).__name__}: use "
                 f"predict for the mean and variance of the targets."
             )
-        with torch.autocast(h.device.type, enabled=False):
-            return predictive_probabilities(self.likelihood, self.latents(h, state))
+        known = state or self.state()
+        return self._in_parts(h, lambda part: predictive_probabilities(self.likelihood, self.latents(part, known)))
 
     def predict(self, h: Float[Tensor, "B Q"], state: HeadState | None = None) -> Prediction:
         """Mean and variance of the targets."""
@@ -281,8 +282,8 @@ class GPHead(nn.Module):
                 f"Expected a likelihood of real targets or counts for predict, got {type(self.likelihood).__name__}: "
                 f"use predict_proba for class probabilities."
             )
-        with torch.autocast(h.device.type, enabled=False):
-            return predictive_moments(self.likelihood, self.latents(h, state))
+        known = state or self.state()
+        return self._in_parts(h, lambda part: predictive_moments(self.likelihood, self.latents(part, known)))
 
     def log_predictive(self, h: Float[Tensor, "B Q"], y: Tensor, state: HeadState | None = None) -> Float[Tensor, "B"]:
         """Log p(y_i | x_i) of each row."""
@@ -294,11 +295,14 @@ class GPHead(nn.Module):
 
     def uncertainty(self, h: Float[Tensor, "B Q"], state: HeadState | None = None) -> Uncertainty:
         """Where the uncertainty of each row's prediction comes from."""
-        with torch.autocast(h.device.type, enabled=False):
-            state = state or self.state()
-            posterior, prior = self.marginals(h, state), self.prior_marginals(h, state)
+        known = state or self.state()
+
+        def split(part: Tensor) -> Uncertainty:
+            posterior, prior = self.marginals(part, known), self.prior_marginals(part, known)
             points = latent_points(self.likelihood, self.mixing, posterior, self.normal_points)
             return uncertainty(self.likelihood, self.mixing, points, posterior, prior)
+
+        return self._in_parts(h, split)
 
     def forward(self, h: Float[Tensor, "B Q"]) -> Float[Tensor, "B C"]:
         """What the layer that this head replaces gave: log probabilities of classes (softmax of which are the
@@ -313,6 +317,17 @@ class GPHead(nn.Module):
     def members(self) -> list["Bank"]:
         """The GPs by their number of dimensions, with the features that they see."""
         return [bank for bank in self.banks if isinstance(bank, Bank)]
+
+    def _in_parts(self, h: Tensor, function: Callable[[Tensor], Any]) -> Any:
+        """Call a function of rows on as many at a time as the latent points of each leave memory for."""
+        with torch.autocast(h.device.type, enabled=False):
+            at_once = max(1, POINTS_AT_ONCE // (len(self.normal_points) * self.num_outputs))
+            if torch.compiler.is_compiling() or len(h) <= at_once:
+                return function(h)
+            parts = [function(part) for part in h.split(at_once)]
+            if isinstance(parts[0], Tensor):
+                return torch.cat(parts)
+            return type(parts[0])(*(torch.cat(fields) for fields in zip(*parts, strict=True)))
 
     def _dtype(self) -> torch.dtype:
         return torch.promote_types(self.mixing.weight.dtype, torch.float32)

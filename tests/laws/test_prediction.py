@@ -110,6 +110,20 @@ def test_probabilities_are_the_expected_softmax(num_outputs):
     assert ((head.predict_proba(h) - draws.mean(0)).abs() - 5 * standard_error).max().item() < 1e-2
 
 
+@pytest.mark.parametrize("likelihood", ["softmax", "gaussian"])
+def test_predictions_in_parts_are_the_same(likelihood, monkeypatch):
+    """Rows whose latent points do not fit into memory at once are taken in parts."""
+    head = random_head(6, 3, likelihood, grid_size=8)
+    h = torch.randn(23, 4)
+    predict = head.predict_proba if likelihood == "softmax" else head.predict
+    whole = [predict(h), *head.uncertainty(h)]
+    monkeypatch.setattr("svdkl.head.POINTS_AT_ONCE", 5 * 128 * 3)
+    parts = [predict(h), *head.uncertainty(h)]
+    for one, other in zip(parts, whole, strict=True):
+        for a, b in zip(one, other, strict=True) if isinstance(one, tuple) else [(one, other)]:
+            close(a, b, "float32")
+
+
 def test_forward_gives_logits_of_the_probabilities():
     model = SVDKL(MLP(3, (16,), 4), 4, 3)
     x = torch.randn(10, 3)
