@@ -6,11 +6,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
+from svdkl.bank import Bank, lattice_sizes
 from svdkl.expectation import expectation_over_marginals, expectation_over_samples
 from svdkl.features.bounding import Bounding
 from svdkl.features.groups import make_groups
 from svdkl.inducing.gps import GridGPs
 from svdkl.inducing.marginal import Marginals, MarginalTables
+from svdkl.inducing.posterior import FAMILIES
 from svdkl.inducing.prior import Prior
 from svdkl.interpolation import interpolate
 from svdkl.kernels import KernelLike
@@ -111,6 +113,7 @@ class GPHead(nn.Module):
         super().__init__()
         _require_choice("estimator", estimator, ESTIMATORS)
         _require_choice("gps", gps, LAYOUTS)
+        _require_choice("posterior", posterior, tuple(FAMILIES))
         for name, value in (
             ("num_features", num_features),
             ("num_outputs", num_outputs),
@@ -137,12 +140,10 @@ class GPHead(nn.Module):
         order: list[int] = []
         for num_dims in sorted({len(group) for group in self.groups}):
             members = [j for j, group in enumerate(self.groups) if len(group) == num_dims]
-            sizes = _lattice_sizes(grid_size, num_dims)
-            if min(sizes) >= 4 and posterior in ("cholesky", "banded", "mean_field"):
-                refuse_if_too_large(len(members), sizes, posterior)
-            bank = GridGPs(len(members), sizes, kernel, posterior, whitened, prior, jitter, posterior_scale)
-            features = torch.tensor([self.groups[j] for j in members])
-            self.banks.append(Bank(bank, features, num_features))
+            sizes = lattice_sizes(grid_size, num_dims)
+            refuse_if_too_large(len(members), sizes, posterior)
+            part = GridGPs(len(members), sizes, kernel, posterior, whitened, prior, jitter, posterior_scale)
+            self.banks.append(Bank(part, [self.groups[j] for j in members], num_features))
             order += members
         inverse = torch.tensor(order).argsort()
         self.register_buffer("gp_order", inverse, persistent=False)
@@ -365,37 +366,6 @@ class GPHead(nn.Module):
                 return covariance(left, right, gps.prior())[place].to(h.dtype)
             place -= bank.gps.num_gps
         raise AssertionError("every GP is in a bank")
-
-
-class Bank(nn.Module):
-    """The GPs of one number of dimensions, and which features each of them sees."""
-
-    def __init__(self, gps: GridGPs, features: Tensor, num_features: int) -> None:
-        super().__init__()
-        self.gps = gps
-        self.register_buffer("features", features, persistent=False)
-        self.features: Tensor
-        self.one_each = torch.equal(features, torch.arange(num_features).unsqueeze(-1))
-        bounds = [gps.grid.interior(axis) for axis in range(gps.grid.num_dims)]
-        self.centre = [(low + high) / 2 for low, high in bounds]
-        self.half_width = [(high - low) / 2 for low, high in bounds]
-
-    def positions(self, z: Float[Tensor, "B Q"]) -> Float[Tensor, "B J D"]:
-        """From coordinates in (-1, 1) to positions in grid points."""
-        # Where each feature has its own GP, a plain view: indexing would cost as much as all the rest.
-        chosen = z.unsqueeze(-1) if self.one_each else z[:, self.features]
-        return chosen * z.new_tensor(self.half_width) + z.new_tensor(self.centre)
-
-
-def _lattice_sizes(grid_size: int | Sequence[int], num_dims: int) -> tuple[int, ...]:
-    sizes = tuple(grid_size) if isinstance(grid_size, Sequence) else (grid_size,) * num_dims
-    if not all(isinstance(size, int) for size in sizes):
-        raise ValueError(f"Expected whole numbers of grid points, got {grid_size!r}.")
-    if len(sizes) != num_dims:
-        raise ValueError(
-            f"Expected one grid size or {num_dims} (one an axis) for GPs of {num_dims} features, got {len(sizes)}."
-        )
-    return sizes
 
 
 def _require_positive(name: str, value: int) -> None:

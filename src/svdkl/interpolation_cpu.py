@@ -11,8 +11,8 @@ from functools import cache
 from typing import Any, no_type_check
 
 import torch
-from torch.autograd.function import once_differentiable
 
+from svdkl.interpolation import evaluate_cubics, locate
 from svdkl.shapes import Float, Tensor
 
 POINTS_PER_THREAD = 131_072  # below this a thread costs more than it brings
@@ -118,6 +118,14 @@ def _on_threads(work: Callable[[int, int, int], None], num_rows: int, num_gps: i
         thread.join()
 
 
+def eager_marginals(
+    table: Float[Tensor, "5 4 J cells"], positions: Float[Tensor, "B J"]
+) -> tuple[Float[Tensor, "B J"], Float[Tensor, "B J"]]:
+    """The same by tensor operations: for other devices, traced code and second derivatives."""
+    cubics = evaluate_cubics(table, locate(positions, table.shape[-1] + 1))
+    return cubics[0], cubics[1:].square().sum(0)
+
+
 class FusedMarginals(torch.autograd.Function):
     """Mean and variance along one axis from per-cell cubics, value and gradient."""
 
@@ -134,14 +142,18 @@ class FusedMarginals(torch.autograd.Function):
         arrays = [x.detach().numpy() for x in (rows.flatten(1), positions, mean, variance)]
         forward, _ = _kernels()
         _on_threads(lambda _, start, stop: forward(*arrays, num_cells, start, stop), *positions.shape)
-        ctx.save_for_backward(rows, positions)
+        ctx.save_for_backward(table, rows, positions)
         return mean, variance
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad_mean: Tensor, grad_variance: Tensor) -> tuple[Tensor, Tensor]:
         """Gradients of table and positions. Each thread adds up moments of its own, in float64."""
-        rows, positions = ctx.saved_tensors
+        table, rows, positions = ctx.saved_tensors
+        if torch.is_grad_enabled():  # derivatives of the gradient are wanted too: those the eager path has
+            outputs = eager_marginals(table, positions)
+            gradients = (grad_mean, grad_variance)
+            of_table, of_positions = torch.autograd.grad(outputs, (table, positions), gradients, create_graph=True)
+            return of_table, of_positions
         num_gps, num_cells = positions.shape[1], len(rows) // max(positions.shape[1], 1)
         wide = rows.double()
         grad_positions = torch.empty_like(positions)

@@ -7,7 +7,9 @@ from tolerances import close
 from svdkl import GPHead
 
 
-@pytest.mark.parametrize("options", [{}, {"whitened": False}, {"dims_per_gp": 2, "grid_size": 6}, {"prior": "circulant"}])
+@pytest.mark.parametrize(
+    "options", [{}, {"whitened": False}, {"dims_per_gp": 2, "grid_size": 6}, {"prior": "circulant"}]
+)
 def test_recentring_moves_no_function_and_takes_the_mean_out_of_the_divergence(options):
     head = GPHead(4, 3, **{"grid_size": 9, "jitter": 1e-4, **options}).double()
     with torch.no_grad():
@@ -18,7 +20,9 @@ def test_recentring_moves_no_function_and_takes_the_mean_out_of_the_divergence(o
     draws = head.sample_functions(h, 3, torch.Generator().manual_seed(1))
     gps = head.banks[0].gps
     prior = gps.prior()
-    quadratic = (gps.posterior.mean if gps.posterior.whitened else prior.whiten(gps.posterior.mean)).detach().clone().flatten(1)
+    quadratic = (
+        (gps.posterior.mean if gps.posterior.whitened else prior.whiten(gps.posterior.mean)).detach().clone().flatten(1)
+    )
     kl = gps.kl(prior)
 
     gps.recentre()

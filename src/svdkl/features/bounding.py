@@ -26,8 +26,8 @@ class _Compress(torch.autograd.Function):
     @staticmethod
     def forward(t: Tensor) -> Tensor:
         z = _log_scale(t)
-        excess = z - z.clamp(-LIMIT, LIMIT)
-        return z - excess + torch.atan(excess * STEEPNESS) / STEEPNESS
+        middle = z.clamp(-LIMIT, LIMIT)
+        return middle + torch.atan((z - middle) * STEEPNESS) / STEEPNESS
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
@@ -38,13 +38,19 @@ class _Compress(torch.autograd.Function):
         (t,) = ctx.saved_tensors
         z = _log_scale(t)
         excess = (z - z.clamp(-LIMIT, LIMIT)) * STEEPNESS
-        return grad * ((SLOPE / BEND) / ((1 + (SLOPE * t).square()).sqrt() * (1 + excess.square())))
+        return grad * ((SLOPE / BEND) / (_root(SLOPE * t) * (1 + excess.square())))
 
 
 def _log_scale(t: Tensor) -> Tensor:
     """asinh(SLOPE t) / BEND."""
     size = (SLOPE * t).abs()
-    return torch.copysign((size + (1 + size.square()).sqrt()).log() / BEND, t)
+    return torch.copysign(((size / 2 + _root(size) / 2).log() + math.log(2)).clamp_min(0), t) / BEND
+
+
+def _root(x: Tensor) -> Tensor:
+    """sqrt(1 + x^2), also where x^2 is more than the type holds."""
+    size = x.abs()
+    return torch.where(size > 1e9, size, (1 + size.clamp_max(1e9).square()).sqrt())
 
 
 def compress(t: Tensor) -> Tensor:

@@ -15,11 +15,9 @@ from svdkl.interpolation import (
     NEIGHBOURS,
     cell_cubics,
     cubic_coefficients,
-    evaluate_cubics,
     interpolate,
-    locate,
 )
-from svdkl.interpolation_cpu import FusedMarginals
+from svdkl.interpolation_cpu import FusedMarginals, eager_marginals
 from svdkl.linalg.banded import dense_gram
 from svdkl.linalg.cholesky import unrolled_cholesky
 from svdkl.linalg.circulant import circulant_column, circulant_sqrt
@@ -56,8 +54,7 @@ def _cubic_marginals(
     table = torch.cat([mean.unsqueeze(0), roots])
     if position.device.type == "cpu" and not torch.compiler.is_compiling():
         return Marginals(*FusedMarginals.apply(table, position))
-    cubics = evaluate_cubics(table, locate(position, table.shape[-1] + 1))
-    return Marginals(cubics[0], cubics[1:].square().sum(0))
+    return Marginals(*eager_marginals(table, position))
 
 
 def tabulate(posterior: Posterior, prior: Prior | None, dtype: torch.dtype) -> MarginalTables:

@@ -1,0 +1,50 @@
+"""Where the bins of the piecewise-linear encoding of a number begin and end."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from svdkl.tabular.target import Target
+
+MIN_LEAF = 5  # rows that a bin has at least, where a tree chooses it,
+LEAVES = 2000  # and at least one in so many of all rows
+TAIL = 0.001  # share of rows on either side that may lie beyond the outermost edges
+
+
+def choose_edges(z: npt.NDArray[np.float32], target: Target | None, num_bins: int) -> tuple[float, ...]:
+    """Edges of at most ``num_bins`` bins of a scaled number: increasing, and exact in float32.
+
+    With a target, the inner edges are the thresholds of a small decision tree that predicts it from this number alone:
+    bins are narrow where the target changes. Without, bins hold equal shares of the rows, or one value each if there
+    are few. No edges where one straight line says it all, or nothing can be said.
+    """
+    ordered = np.sort(z)
+    distinct = ordered[np.flatnonzero(np.diff(ordered, prepend=-np.inf))]
+    if len(distinct) <= 2:
+        return ()
+    if target is not None:
+        inner = _thresholds(z, target, num_bins)
+    elif len(distinct) <= num_bins:
+        inner = (distinct[1:] + distinct[:-1]) / 2
+    else:
+        inner = ordered[np.arange(1, num_bins) * len(ordered) // num_bins]
+    inner = np.unique(inner.astype(np.float32))
+    inner = inner[(inner > ordered[0]) & (inner < ordered[-1])]
+    if len(inner) == 0:
+        return ()
+    rank = int(TAIL * (len(ordered) - 1))
+    low, high = ordered[rank], ordered[-1 - rank]
+    low, high = low if low < inner[0] else ordered[0], high if high > inner[-1] else ordered[-1]
+    return (float(low), *inner.tolist(), float(high))
+
+
+def _thresholds(z: npt.NDArray[np.float32], target: Target, num_bins: int) -> npt.NDArray[Any]:
+    # Imported here, since it takes a second and a fitted encoder does without.
+    from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+    tree_type = DecisionTreeClassifier if target.by_class else DecisionTreeRegressor
+    # The seed breaks ties between columns, of which there is one.
+    tree = tree_type(max_leaf_nodes=num_bins, min_samples_leaf=max(MIN_LEAF, len(z) // LEAVES), random_state=0)
+    tree.fit(z[:, None], target.values)
+    return tree.tree_.threshold[tree.tree_.children_left >= 0]
