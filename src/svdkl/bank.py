@@ -1,6 +1,7 @@
 """GPs of one number of dimensions in a head, and how they read its features."""
 
 from collections.abc import Sequence
+from numbers import Integral
 
 import torch
 from torch import nn
@@ -33,10 +34,10 @@ class Bank(nn.Module):
 def lattice_sizes(grid_size: int | Sequence[int], num_dims: int) -> tuple[int, ...]:
     """m_1, ..., m_D from one number or one an axis, checked."""
     sizes = tuple(grid_size) if isinstance(grid_size, Sequence) else (grid_size,) * num_dims
-    if not all(isinstance(size, int) for size in sizes):
+    if not all(isinstance(size, Integral) for size in sizes):
         raise ValueError(f"Expected whole numbers of grid points, got {grid_size!r}.")
     if len(sizes) != num_dims:
         raise ValueError(
             f"Expected one grid size or {num_dims} (one an axis) for GPs of {num_dims} features, got {len(sizes)}."
         )
-    return Grid(sizes).sizes
+    return Grid(tuple(int(size) for size in sizes)).sizes

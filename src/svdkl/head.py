@@ -34,6 +34,7 @@ from svdkl.uncertainty import Uncertainty, uncertainty
 
 ESTIMATORS = ("marginal", "joint")
 LAYOUTS = ("features", "outputs")
+MOST_POINTS = 1024  # that are taken for the sake of exact moments
 POINTS_AT_ONCE = 2**25  # latent values held at a time in a prediction: 128 MiB of float32
 
 
@@ -80,7 +81,7 @@ class GPHead(nn.Module):
         How the expected log likelihood is estimated in training: "marginal" or "joint", with T samples where samples
         are needed.
     num_points
-        Quasi-random points of a prediction, where the likelihood needs them.
+        Quasi-random points of a prediction, where the likelihood needs them; at least two for each GP, up to 1,024.
     learn_bounds
         Whether the ranges of the features are learned on from where the data have put them.
     jitter
@@ -141,7 +142,7 @@ class GPHead(nn.Module):
         for num_dims in sorted({len(group) for group in self.groups}):
             members = [j for j, group in enumerate(self.groups) if len(group) == num_dims]
             sizes = lattice_sizes(grid_size, num_dims)
-            refuse_if_too_large(len(members), sizes, posterior)
+            refuse_if_too_large(len(members), sizes, posterior, prior)
             part = GridGPs(len(members), sizes, kernel, posterior, whitened, prior, jitter, posterior_scale)
             self.banks.append(Bank(part, [self.groups[j] for j in members], num_features))
             order += members
@@ -151,6 +152,8 @@ class GPHead(nn.Module):
 
         self.mixing = Mixing(num_gps, num_outputs)
         self.likelihood = build_likelihood(likelihood, num_outputs)
+        # With two points a GP the second moments of the points are exact.
+        num_points = max(num_points, min(2 * num_gps, MOST_POINTS))
         self.register_buffer("normal_points", normal_points(num_points, num_gps).float(), persistent=False)
         self.normal_points: Tensor
 
@@ -247,8 +250,8 @@ class GPHead(nn.Module):
             if not torch.compiler.is_compiling():
                 self.likelihood.check_range(y)
                 check_num_data(num_data)
-                if sample_weight is not None:
-                    check_sample_weight(sample_weight, h.shape[0])
+            if sample_weight is not None:
+                check_sample_weight(sample_weight, h.shape[0])
             state = self.state()
             if self.estimator == "joint":
                 f = self.sample_functions(h, self.num_samples, generator, state)
@@ -306,11 +309,11 @@ class GPHead(nn.Module):
         return self._in_parts(h, split)
 
     def forward(self, h: Float[Tensor, "B Q"]) -> Float[Tensor, "B C"]:
-        """What the layer that this head replaces gave: log probabilities of classes (softmax of which are the
-        predictive probabilities), the mean of other targets.
+        """What the layer that this head replaces gave: logits, of which softmax or sigmoid are the predictive
+        probabilities, or the mean of other targets.
         """
         if self.likelihood.is_classifier:
-            return self.predict_proba(h).log()
+            return self.likelihood.logits(self.predict_proba(h))
         return self.predict(h).mean
 
     # ---------------------------------------------------------------------------------------------------- internal

@@ -139,7 +139,9 @@ class SpectralMixture(AxisKernel):
 
 
 class GPyTorchKernel(AxisKernel):
-    """A stationary gpytorch kernel on one axis; its hyperparameters are its own."""
+    """A stationary gpytorch kernel on one axis; its hyperparameters, and scales, are its own for each axis."""
+
+    decays = False  # not known of a kernel that is not ours
 
     def __init__(self, kernel: nn.Module, num_gps: int) -> None:
         super().__init__()
@@ -158,6 +160,16 @@ class GPyTorchKernel(AxisKernel):
         self.kernel = given if given.batch_shape == wanted else given.expand_batch(wanted)
         for parameter in self.kernel.parameters():  # expanding repeats one number; each GP needs its own
             parameter.data = parameter.data.clone()
+        try:
+            shape = self(torch.zeros(2)).shape
+        except (RuntimeError, ValueError, TypeError) as error:
+            raise ValueError(
+                f"Expected a gpytorch kernel of one dimension, got {type(kernel).__name__}, which cannot be evaluated "
+                f"on one axis ({str(error).splitlines()[0]}): leave out ard_num_dims and active_dims, and give sums "
+                f"and products the batch_shape [{num_gps}]."
+            ) from error
+        if shape != (num_gps, 2):
+            raise ValueError(f"Expected the gpytorch kernel to give {num_gps} x 2 correlations, got {tuple(shape)}.")
 
     def forward(self, distance: Float[Tensor, "m"]) -> Float[Tensor, "J m"]:
         """The kernel between the first point and all."""

@@ -9,20 +9,21 @@ from svdkl.inducing.prior import LONG_AXIS
 
 GIB = 2**30
 COPIES = 4  # a parameter, its gradient and the two moments of Adam
+WORKING_COPIES = 6  # float64 matrices of a factor's size alive at the peak of a step, forward and back
+BATCH = 1024
 
 
-def estimate_bytes(
-    num_gps: int, sizes: tuple[int, ...], family: str, batch_size: int = 1024, bandwidth: int = 4
-) -> int:
+def estimate_bytes(num_gps: int, sizes: tuple[int, ...], family: str, prior: str = "auto") -> int:
     """Bytes that J GPs on one lattice take to train: parameters with optimiser state, and the work of one step."""
     m = math.prod(sizes)
-    numbers_per_axis = {"cholesky": lambda n: n * n, "banded": lambda n: n * (bandwidth + 1), "mean_field": lambda n: n}
-    factors = sum(numbers_per_axis[family](size) for size in sizes)
-    parameters = 4 * COPIES * num_gps * (m + factors)
-    prior_roots = 8 * 3 * num_gps * sum(size * size for size in sizes if size < LONG_AXIS)
-    mean_work = 8 * 3 * num_gps * m
-    rows = 16 * batch_size * num_gps * 4 ** len(sizes)
-    return parameters + prior_roots + mean_work + rows
+    dense_family = sum(size * size for size in sizes) if family == "cholesky" else 0
+    # "auto" may still take the dense form for a kernel that cannot be wound around a ring: count the worse case only
+    # where it is asked for.
+    dense_prior = sum(size * size for size in sizes if prior == "toeplitz" or (prior == "auto" and size < LONG_AXIS))
+    parameters = 4 * COPIES * num_gps * (m + dense_family)
+    work = 8 * WORKING_COPIES * num_gps * (m + dense_family + dense_prior)
+    rows = 16 * BATCH * num_gps * 4 ** len(sizes)
+    return parameters + work + rows
 
 
 def available_bytes() -> int:
@@ -40,15 +41,15 @@ def available_bytes() -> int:
         return 4 * GIB
 
 
-def refuse_if_too_large(num_gps: int, sizes: tuple[int, ...], family: str) -> None:
+def refuse_if_too_large(num_gps: int, sizes: tuple[int, ...], family: str, prior: str) -> None:
     """Raise before allocating what does not fit, with the number and a way out."""
-    needed, available = estimate_bytes(num_gps, sizes, family), available_bytes()
+    needed, available = estimate_bytes(num_gps, sizes, family, prior), available_bytes()
     if needed <= available:
         return
     lattice = " x ".join(str(size) for size in sizes)
     candidates = range(MIN_POINTS, max(sizes) + 1)
     fitting = bisect.bisect_right(
-        candidates, available, key=lambda size: estimate_bytes(num_gps, (size,) * len(sizes), family)
+        candidates, available, key=lambda size: estimate_bytes(num_gps, (size,) * len(sizes), family, prior)
     )
     way_out = f"grid_size={candidates[fitting - 1]}, " if fitting else ""
     raise MemoryError(

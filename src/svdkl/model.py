@@ -52,6 +52,11 @@ class SVDKL(nn.Module):
         model.net, model.head = net, head
         return model
 
+    @torch.no_grad()
+    def set_ranges(self, x: Tensor) -> None:
+        """Fit the lattice to the features of a sample of inputs: once, before training from scratch."""
+        self.head.bounding.set_ranges(self.net(x))
+
     def elbo(
         self,
         x: Tensor,

@@ -43,7 +43,7 @@ def latent_points(
     mean, variance = marginals
     contrasts = likelihood.contrasts(mean)
     if contrasts is not None:
-        nodes, weights = hermite_points(mean)
+        nodes, weights = hermite_points(mean, count=80)  # a sigmoid may be steep beside the latent's spread
         return LatentPoints(spread(*mixing.gaussian(mean, variance, contrasts), nodes), weights)
     # g^(t) = A (mean + sd * eps_t) + b for all t by one product: the points are folded into A.
     num_points = normal.shape[0]

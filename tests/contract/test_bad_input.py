@@ -250,10 +250,10 @@ def test_too_large_a_lattice_is_refused_at_once(options: dict, size: str) -> Non
 
 def test_the_way_out_of_too_large_a_lattice_is_one() -> None:
     with pytest.raises(MemoryError) as caught:
-        refuse_if_too_large(1, (200,) * 5, "cholesky")
+        refuse_if_too_large(1, (200,) * 5, "cholesky", "auto")
     largest = int(str(caught.value).split("grid_size=")[1].split(",")[0])
-    refuse_if_too_large(1, (largest // 2,) * 5, "cholesky")
-    refused(lambda: refuse_if_too_large(1, (2 * largest,) * 5, "cholesky"), "GiB", error=MemoryError)
+    refuse_if_too_large(1, (largest // 2,) * 5, "cholesky", "auto")
+    refused(lambda: refuse_if_too_large(1, (2 * largest,) * 5, "cholesky", "auto"), "GiB", error=MemoryError)
 
 
 # ------------------------------------------------------------------------------------------ taking over a network

@@ -1,6 +1,7 @@
 """Which features each GP sees: Q features in J groups of D."""
 
 from collections.abc import Sequence
+from numbers import Integral
 
 Groups = tuple[tuple[int, ...], ...]
 
@@ -18,7 +19,7 @@ def make_groups(num_features: int, dims_per_gp: int = 1, groups: Sequence[Sequen
     if len(groups) == 0:
         raise ValueError("Expected at least one group of features, got none.")
     for group in groups:
-        if not isinstance(group, Sequence) or not all(isinstance(feature, int) for feature in group):
+        if not isinstance(group, Sequence) or not all(isinstance(feature, Integral) for feature in group):
             raise ValueError(f"Expected groups of feature numbers, such as [(0,), (1, 2)], got {group!r} among them.")
         if len(group) == 0:
             raise ValueError("Expected each group to name at least one feature, got an empty group.")

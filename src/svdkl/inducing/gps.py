@@ -113,10 +113,14 @@ class GridGPs(nn.Module):
         return self.centre + (prior.colour(mean) if self.posterior.whitened else mean)
 
     @torch.no_grad()
-    def set_mean(self, u: Float[Tensor, "J ..."]) -> None:
-        """Make u the posterior mean, under the current hyperparameters."""
-        offset = u.double() - self.centre
-        self.posterior.mean.copy_(self.prior().whiten(offset) if self.posterior.whitened else offset)
+    def set_mean(self, u: Float[Tensor, "J ..."], tolerance: float = 0.0) -> None:
+        """Make u the posterior mean, under the current hyperparameters.
+
+        With a tolerance, relative to the prior's standard deviation, a likely function near u is taken instead.
+        """
+        offset, prior = u.double() - self.centre, self.prior()
+        v = prior.project(offset, tolerance) if tolerance > 0 else prior.whiten(offset)
+        self.posterior.mean.copy_(v if self.posterior.whitened else prior.colour(v))
 
     @torch.no_grad()
     def recentre(self) -> None:

@@ -5,6 +5,7 @@ An axis has a square root R with K_d = R R^T. `DenseAxis` factorises the Toeplit
 O(m_d log m_d). Both are values: computed once a step, then applied as often as needed.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -49,6 +50,11 @@ class DenseAxis(NamedTuple):
         """Log |K_d|."""
         return 2 * self.root.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
+    def project(self, x: Float[Tensor, "J m r"], tolerance: float) -> Float[Tensor, "J m r"]:
+        """R^T (K_d + noise I)^-1 X: white noise that gives X up to a tolerance, relative to the prior's deviation."""
+        noise = tolerance**2 * self.column[:, :1, None] * torch.eye(self.size, dtype=x.dtype, device=x.device)
+        return self.root.mT @ torch.linalg.solve(toeplitz_dense(self.column) + noise, x)
+
 
 class CirculantAxis(NamedTuple):
     """K_d of one axis that is closed to a ring, by its spectrum."""
@@ -76,6 +82,11 @@ class CirculantAxis(NamedTuple):
     def log_det(self) -> Float[Tensor, "J"]:
         """Log |K_d|."""
         return circulant.circulant_log_det(self.spectrum, self.size)
+
+    def project(self, x: Float[Tensor, "J m r"], tolerance: float) -> Float[Tensor, "J m r"]:
+        """R (K_d + noise I)^-1 X."""
+        noise = tolerance**2 * self.column[:, :1]
+        return circulant.circulant_matmul(circulant.circulant_sqrt(self.spectrum) / (self.spectrum + noise), x)
 
 
 AxisPrior = DenseAxis | CirculantAxis
@@ -112,6 +123,12 @@ class Prior(NamedTuple):
     def log_det(self) -> Float[Tensor, "J"]:
         """Log |K|."""
         return kron_log_det([axis.log_det() for axis in self.axes], self.sizes)
+
+    def project(self, u: Float[Tensor, "..."], tolerance: float) -> Float[Tensor, "..."]:
+        """The likeliest v with R v near u: a little off u, and far likelier than R^-1 u where u is no draw of p(u)."""
+        for d, axis in enumerate(self.axes):
+            u = along_axis(partial(axis.project, tolerance=tolerance), u, d, len(self.axes))
+        return u
 
 
 def build_prior(
@@ -150,5 +167,6 @@ def _circulant_axis(kernel: SeparableKernel, axis: int, distance: Float[Tensor, 
     column = wound.unflatten(-1, (2 * WRAPS, m)).sum(-2)
     # The sum is cut after a few turns. For lengthscales up to half the axis what that leaves below zero is as small as
     # rounding; beyond, the clamp stands in for the turns that are missing.
-    spectrum = circulant.circulant_spectrum(column).clamp_min(0) + jitter * column[:, :1]
+    floor = max(jitter, torch.finfo(column.dtype).eps)  # a spectrum must not reach zero
+    spectrum = circulant.circulant_spectrum(column).clamp_min(0) + floor * column[:, :1]
     return CirculantAxis(circulant.circulant_column(spectrum, m), spectrum)

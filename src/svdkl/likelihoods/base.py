@@ -48,6 +48,10 @@ class Likelihood(nn.Module, ABC):
         """Entropy in nats of the labels that a classifier gives these probabilities."""
         return torch.special.entr(probabilities).sum(-1)
 
+    def logits(self, probabilities: Float[Tensor, "B K"]) -> Float[Tensor, "B C"]:
+        """Outputs of a plain classifier with these probabilities; finite also where a probability has underflown."""
+        return probabilities.clamp_min(torch.finfo(probabilities.dtype).tiny).log()
+
     def expected_log_prob(
         self, mean: Float[Tensor, "B P"], variance: Float[Tensor, "B P"], y: Tensor
     ) -> Float[Tensor, "B"]:
@@ -62,7 +66,7 @@ class Likelihood(nn.Module, ABC):
 def real_targets(y: Tensor, num_rows: int, num_outputs: int) -> Tensor:
     """Targets of C real outputs as (B, C); (B,) will do for C = 1."""
     if y.shape == (num_rows,) and num_outputs == 1:
-        return y.unsqueeze(-1)
+        y = y.unsqueeze(-1)
     if y.shape != (num_rows, num_outputs):
         alternative = f" or ({num_rows},)" if num_outputs == 1 else ""
         raise ValueError(f"Expected targets of shape ({num_rows}, {num_outputs}){alternative}, got {tuple(y.shape)}.")

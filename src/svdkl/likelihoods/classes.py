@@ -73,6 +73,11 @@ class Bernoulli(Likelihood):
         probabilities = torch.cat([1 - yes, yes], -1) if self.num_outputs == 1 else yes
         return probabilities, self.entropy(probabilities)
 
+    def logits(self, probabilities: Float[Tensor, "B K"]) -> Float[Tensor, "B C"]:
+        """One log odds a label."""
+        yes = probabilities[:, 1:] if self.num_outputs == 1 else probabilities
+        return torch.logit(yes, eps=torch.finfo(yes.dtype).eps)
+
     def entropy(self, probabilities: Float[Tensor, "*T B K"]) -> Float[Tensor, "*T B"]:
         """Entropy of all labels together."""
         if self.num_outputs == 1:

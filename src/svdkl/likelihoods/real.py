@@ -26,7 +26,7 @@ class Gaussian(Likelihood):
 
     def log_prob(self, latent: Float[Tensor, "*T B P"], y: Tensor) -> Float[Tensor, "*T B P_y"]:
         """Log N(y; g, noise^2)."""
-        z = (y - latent) * torch.exp(-self.log_noise)
+        z = (y.to(latent.dtype) - latent) * torch.exp(-self.log_noise)
         return -0.5 * z.square() - self.log_noise - 0.5 * math.log(2 * math.pi)
 
     def expected_log_prob(
@@ -38,11 +38,11 @@ class Gaussian(Likelihood):
     def log_marginal(self, mean: Float[Tensor, "B P"], variance: Float[Tensor, "B P"], y: Tensor) -> Float[Tensor, "B"]:
         """Log N(y; E g, Var g + noise^2)."""
         total = variance + torch.exp(2 * self.log_noise)
-        return (-0.5 * (y - mean).square() / total - 0.5 * (2 * math.pi * total).log()).sum(-1)
+        return (-0.5 * (y.to(mean.dtype) - mean).square() / total - 0.5 * (2 * math.pi * total).log()).sum(-1)
 
     def predictive_terms(self, latent: Float[Tensor, "*T B P"]) -> tuple[Tensor, Tensor]:
         """Mean g and variance noise^2."""
-        return latent, torch.exp(2 * self.log_noise).expand_as(latent)
+        return latent, torch.exp(2 * self.log_noise).to(latent.dtype).expand_as(latent)
 
 
 class StudentT(Likelihood):
@@ -69,11 +69,11 @@ class StudentT(Likelihood):
     def log_prob(self, latent: Float[Tensor, "*T B P"], y: Tensor) -> Float[Tensor, "*T B P_y"]:
         """Log density of Student's t."""
         nu = self.degrees
-        z = (y - latent) * torch.exp(-self.log_scale)
+        z = (y.to(latent.dtype) - latent) * torch.exp(-self.log_scale)
         constant = torch.lgamma((nu + 1) / 2) - torch.lgamma(nu / 2) - 0.5 * (nu * math.pi).log() - self.log_scale
         return constant - (nu + 1) / 2 * torch.log1p(z.square() / nu)
 
     def predictive_terms(self, latent: Float[Tensor, "*T B P"]) -> tuple[Tensor, Tensor]:
         """Mean g and variance scale^2 nu / (nu - 2)."""
         variance = torch.exp(2 * self.log_scale - self.log_excess) * self.degrees
-        return latent, variance.expand_as(latent)
+        return latent, variance.to(latent.dtype).expand_as(latent)

@@ -3,6 +3,7 @@
 f_j starts as the standardised feature that the layer read, so A and b are the layer's own up to units; q(u) is narrow.
 """
 
+import math
 import warnings
 
 import torch
@@ -10,11 +11,14 @@ import torch
 from svdkl.features.bounding import expand
 from svdkl.head import GPHead
 from svdkl.inducing.gps import GridGPs
-from svdkl.kernels import LengthscaleKernel
+from svdkl.kernels import LengthscaleKernel, Periodic
 from svdkl.likelihoods import Softmax
 from svdkl.shapes import Float, Tensor
 
 NARROW = 0.03  # standard deviation of f at the start, where the features' is 1
+TOLERANCE = 2e-4  # how far the start may be off, relative to the prior's deviation, to be a likely function
+LONGEST_ON_RING = 0.03  # the same on a ring, across whose gap the function has to come back to where it starts
+LONG_PERIOD = 2.5  # of an axis: to start a periodic kernel from
 LONGEST = 0.5  # of an axis: the longest lengthscale to start from
 
 
@@ -42,7 +46,7 @@ def start_from_linear(
     shift = weight.mean(0) if isinstance(head.likelihood, Softmax) and max(map(len, head.groups)) > 1 else 0.0
     wanted = (weight - shift) * unit
 
-    mixing = torch.zeros(head.num_outputs, head.num_gps, dtype=torch.float64)
+    mixing = torch.zeros(head.num_outputs, head.num_gps, dtype=torch.float64, device=weight.device)
     directions: list[Tensor] = []
     for j, group in enumerate(head.groups):
         mixing[:, j], direction = _rank_one(wanted[:, list(group)])
@@ -62,7 +66,7 @@ def start_from_linear(
 def _rank_one(block: Float[Tensor, "C D"]) -> tuple[Float[Tensor, "C"], Float[Tensor, "D"]]:
     """The outer product nearest to a block of weights; the block itself if it has one column."""
     if block.shape[1] == 1:
-        return block[:, 0], torch.ones(1, dtype=block.dtype)
+        return block[:, 0], torch.ones_like(block[0])
     left, value, right = torch.linalg.svd(block, full_matrices=False)
     return left[:, 0] * value[0], right[0]
 
@@ -85,16 +89,29 @@ def _set_linear_functions(
 ) -> None:
     """u_j = sum_d direction_jd * (feature's distance from its location in units of its spread), on the lattice."""
     sizes = gps.grid.sizes
-    u = torch.zeros(gps.num_gps, *sizes, dtype=torch.float64)
+    u = torch.zeros_like(gps.posterior.mean, dtype=torch.float64)
     for d, size in enumerate(sizes):
         low, high = gps.grid.interior(d)
-        z = (torch.arange(size, dtype=torch.float64) - (low + high) / 2) / ((high - low) / 2)
-        axis = (directions[:, d] * per_feature[features[:, d]])[:, None] * expand(z)
+        position = torch.arange(size, dtype=torch.float64, device=u.device)
+        z = (position - (low + high) / 2) / ((high - low) / 2)
+        reach = expand(z)
+        if gps.forms[d] == "circulant":
+            reach = _close_ring(reach, position, low, high)
+        axis = (directions[:, d] * per_feature[features[:, d]])[:, None] * reach
         u += axis.reshape(-1, *(size if k == d else 1 for k in range(len(sizes))))
     variance = u.flatten(1).square().mean(1).clamp_min(1e-12)
     gps.kernel.log_variance.copy_(variance.log())
-    gps.set_mean(u)
+    gps.set_mean(u, TOLERANCE)
     gps.posterior.set_scale(NARROW / variance.sqrt() if gps.posterior.whitened else torch.full_like(variance, NARROW))
+
+
+def _close_ring(reach: Float[Tensor, "m"], position: Float[Tensor, "m"], low: float, high: float) -> Float[Tensor, "m"]:
+    """Lead a function smoothly from its upper end through the gap of the ring, where no data lie, to its lower end."""
+    size = len(position)
+    through = torch.where(position > high, position - high, position + size - high) / (low + size - high)
+    # From 1 at the upper end of the data to -1 at the lower; three derivatives vanish at both.
+    sign = 1 - 2 * through**4 * (35 - 84 * through + 70 * through**2 - 20 * through**3)
+    return torch.where((position > high) | (position < low), reach.abs() * sign, reach)
 
 
 @torch.no_grad()
@@ -104,8 +121,13 @@ def set_lengthscales(head: GPHead, features: Float[Tensor, "B Q"]) -> None:
     spread = z.std(0, correction=0)
     for bank in head.members():
         for d, axis in enumerate(bank.gps.kernel.axes):
-            if not isinstance(axis, LengthscaleKernel):
-                continue
             size = bank.gps.grid.sizes[d]
+            longest = LONGEST_ON_RING if bank.gps.forms[d] == "circulant" else LONGEST
             in_axis_units = 2 * spread[bank.features[:, d]] * bank.half_width[d] / (size - 1)
-            axis.log_lengthscale.copy_(in_axis_units.clamp(3 / (size - 1), LONGEST).log())
+            lengthscale = in_axis_units.clamp(3 / (size - 1), longest)
+            if isinstance(axis, LengthscaleKernel):
+                axis.log_lengthscale.copy_(lengthscale.log())
+            elif isinstance(axis, Periodic):
+                # With a period longer than the axis it starts as an RBF of this lengthscale, which any function suits.
+                axis.log_period.fill_(math.log(LONG_PERIOD))
+                axis.log_lengthscale.copy_((2 * math.pi * lengthscale / LONG_PERIOD).log())

@@ -36,7 +36,7 @@ def replace_classifier(model: nn.Module, x_sample: Any, likelihood: Any = None, 
     >>> (-model.elbo(x, y, num_data=50_000).value).backward()
     """
     net = copy.deepcopy(model)
-    modes = {name: module.training for name, module in net.named_modules()}
+    modes = {id(module): module.training for module in net.modules()}
     net.eval()
     name, layer, features, output, closing = _trace(net, x_sample)
     if features.dim() != 2:
@@ -53,8 +53,15 @@ def replace_classifier(model: nn.Module, x_sample: Any, likelihood: Any = None, 
         )
     _check_closing(name, layer, features, output, [net.get_submodule(later) for later in closing])
     kinds = {type(net.get_submodule(later)) for later in closing}
-    for replaced in (name, *closing):
-        _set_submodule(net, replaced, nn.Identity())
+    for replaced in (layer, *(net.get_submodule(later) for later in closing)):
+        _replace_everywhere(net, replaced, nn.Identity())
+    with torch.no_grad():
+        stripped = net(x_sample)
+    if not isinstance(stripped, Tensor) or not torch.equal(stripped, features):
+        raise ValueError(
+            f"Expected a network that uses its last nn.Linear ({name!r}) once and returns its output as it is; without "
+            f"the layer this one does not return the layer's inputs: build SVDKL(net, ...) from the part before it."
+        )
 
     if likelihood is None:
         by_label = layer.out_features == 1 or kinds & {nn.Sigmoid, nn.LogSigmoid}
@@ -63,8 +70,8 @@ def replace_classifier(model: nn.Module, x_sample: Any, likelihood: Any = None, 
     head.to(device=layer.weight.device, dtype=torch.promote_types(layer.weight.dtype, torch.float32))
     bias = layer.bias.detach() if layer.bias is not None else None
     start_from_linear(head, features.detach().to(head.mixing.weight.dtype), layer.weight.detach(), bias)
-    for part, module in net.named_modules():
-        module.training = modes[part]
+    for module in net.modules():
+        module.training = modes.get(id(module), model.training)
     head.train(model.training)
     result = SVDKL.from_parts(net, head)
     result.training = model.training
@@ -113,10 +120,13 @@ def _trace(net: nn.Module, x_sample: Any) -> tuple[str, nn.Linear, Tensor, Any, 
     return name, module, features, output, [later for later, _, _ in calls[last + 1 :]]
 
 
-def _set_submodule(net: nn.Module, name: str, module: nn.Module) -> None:
-    if not name:
+def _replace_everywhere(net: nn.Module, old: nn.Module, new: nn.Module) -> None:
+    """Under every name that the module has."""
+    if old is net:
         raise ValueError(
             "Expected a network with layers before its last nn.Linear, got a single nn.Linear: use GPHead."
         )
-    parent, _, child = name.rpartition(".")
-    setattr(net.get_submodule(parent) if parent else net, child, module)
+    for parent in list(net.modules()):
+        for name, child in list(parent.named_children()):
+            if child is old:
+                setattr(parent, name, new)
