@@ -1,6 +1,6 @@
 """One training step (forward, backward, Adam) with the head against the network alone, and gpytorch's head beside it.
 
-    python benchmarks/step.py [--rows 5000] [--repeats 15]
+    python benchmarks/step.py [--rows 5000] [--repeats 31]
 
 The network is the paper's for the airline task, 8-1000-1000-500-50 with 2 outputs. All steps of a round run one after
 the other; reported are the median over rounds of the ratio to the network alone, and its quartiles.
@@ -96,7 +96,7 @@ def gpytorch_step(x: torch.Tensor, y: torch.Tensor, num_gps: int, grid_size: int
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--rows", type=int, default=5000)
-    arguments.add_argument("--repeats", type=int, default=15)
+    arguments.add_argument("--repeats", type=int, default=31)
     options = arguments.parse_args()
     warnings.simplefilter("ignore")
     torch.manual_seed(0)
