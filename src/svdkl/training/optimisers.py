@@ -3,7 +3,6 @@
 import math
 
 import torch
-from torch import nn
 
 from svdkl.model import SVDKL
 from svdkl.training.config import TrainingConfig
@@ -57,8 +56,3 @@ def set_rates(optimiser: torch.optim.Optimizer, base: list[float], factor: float
     """Scale every group's own rate."""
     for group, rate in zip(optimiser.param_groups, base, strict=True):
         group["lr"] = rate * factor
-
-
-def trainable(module: nn.Module) -> list[nn.Parameter]:
-    """Parameters that an optimiser may move."""
-    return [parameter for parameter in module.parameters() if parameter.requires_grad]
