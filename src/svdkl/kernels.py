@@ -18,7 +18,6 @@ from torch import nn
 from svdkl.shapes import Float, Tensor
 
 DEFAULT_LENGTHSCALE = 0.2
-CLOSED_FORM_NAMES = "rbf, matern12, matern32, matern52, rational_quadratic, periodic, spectral_mixture"
 
 
 class AxisKernel(nn.Module, ABC):
@@ -229,5 +228,5 @@ def _axis_kernel(spec: Any, num_gps: int) -> AxisKernel:
     if "gpytorch" in sys.modules and isinstance(spec, sys.modules["gpytorch"].kernels.Kernel):
         return GPyTorchKernel(copy.deepcopy(spec), num_gps)
     raise ValueError(
-        f"Expected a kernel name ({CLOSED_FORM_NAMES}), an AxisKernel or a stationary gpytorch kernel, got {spec!r}."
+        f"Expected a kernel name ({', '.join(_BY_NAME)}), an AxisKernel or a stationary gpytorch kernel, got {spec!r}."
     )

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 import jaxtyping
 import pytest
 import torch
+from refusals import refused
 from torch import Tensor, nn
 from torch.distributions import Normal
 
@@ -29,18 +30,6 @@ def _unchecked_shapes() -> Iterator[None]:
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
-
-
-def refused(call: Callable[[], object], *parts: str, error: type[Exception] = ValueError) -> None:
-    """Assert that a call raises this error, in one sentence with these parts."""
-    with pytest.raises(error) as caught:
-        call()
-    message = str(caught.value)
-    assert message.startswith("Expected ")
-    assert message.endswith(".")
-    assert "\n" not in message
-    for part in parts:
-        assert part in message
 
 
 def classes(**options) -> GPHead:

@@ -63,6 +63,14 @@ def test_variances_are_never_negative_and_features_never_out_of_bounds(seed, opt
             assert positions[..., d].max().item() <= high + 1e-4
 
 
+def test_data_on_a_ring_stay_clear_of_the_seam():
+    """Else the two ends of the data would be neighbours: outliers on either side are a quarter of the ring apart."""
+    head = GPHead(1, 2, grid_size=64, prior="circulant", kernel="matern12")
+    (positions,) = head._positions(torch.tensor([[-1e9], [1e9]]))
+    low, high = positions.flatten().tolist()
+    assert 64 - (high - low) >= 64 / 4
+
+
 @given(seeds)
 def test_even_a_feature_far_off_keeps_a_gradient(seed):
     head = random_head(seed, 2, grid_size=12)

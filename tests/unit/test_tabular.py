@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 import torch
+from refusals import refused
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from svdkl.features.tabular import Codes, Flag, Layout, Number
@@ -497,17 +498,6 @@ def _unchecked_shapes() -> Iterator[None]:
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
-
-
-def refused(call: Callable[[], object], *parts: str, error: type[Exception] = ValueError) -> None:
-    with pytest.raises(error) as caught:
-        call()
-    message = str(caught.value)
-    assert message.startswith("Expected ")
-    assert message.endswith(".")
-    assert "\n" not in message
-    for part in parts:
-        assert part in message
 
 
 def test_columns_that_are_missing() -> None:

@@ -13,6 +13,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import scipy.sparse
+from refusals import refused
 
 from svdkl.tabular.columns import open_table
 from svdkl.tabular.values import Column
@@ -230,17 +231,6 @@ def test_no_library_of_tables_is_imported() -> None:
 
 
 # ----------------------------------------------------------------------------------------------------------- refused
-
-
-def refused(call: Callable[[], object], *parts: str, error: type[Exception] = ValueError) -> None:
-    with pytest.raises(error) as caught:
-        call()
-    message = str(caught.value)
-    assert message.startswith("Expected ")
-    assert message.endswith(".")
-    assert "\n" not in message
-    for part in parts:
-        assert part in message
 
 
 NESTED = {
