@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
-.PHONY: setup demo test lint bench clean
+.PHONY: setup demo test lint bench reproduce clean
 
 setup: $(STAMP)
 
@@ -28,6 +28,14 @@ lint: setup
 bench: setup
 	$(BIN)/python benchmarks/step.py
 	$(BIN)/python benchmarks/scaling.py
+
+# Suites of experiments on the data in SVDKL_DATA; what is finished is not run again.
+SUITES ?= tabular regression
+reproduce: setup
+	for suite in $(SUITES); do \
+	  $(BIN)/python -m svdkl.experiments run $$suite || exit 1; \
+	  $(BIN)/python -m svdkl.experiments table $$suite --output results/$$suite/tables.md || exit 1; \
+	done
 
 clean:
 	rm -rf $(VENV)

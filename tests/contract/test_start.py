@@ -6,6 +6,9 @@ from tolerances import close
 from torch import nn
 
 from svdkl import SVDKL, GPHead, replace_classifier
+from svdkl.interpolation import interpolation_weights
+from svdkl.linalg.toeplitz import toeplitz_dense
+from svdkl.training.initialise import ROWS_SEEN, start_from_linear
 
 
 def network(num_outputs: int = 5) -> tuple[nn.Module, torch.Tensor]:
@@ -42,8 +45,32 @@ def test_lengthscales_and_width_of_the_start_come_from_the_features():
     lengthscale = gps.kernel.axes[0].lengthscale
     assert lengthscale.max().item() > 1.2 * lengthscale.min().item()  # not one for all
     model = replace_classifier(net, x)
-    deviation = model.head.marginals(model.net(x)).variance.sqrt()
-    assert 0.02 < deviation.median().item() < 0.04
+    f = model.head.marginals(model.net(x))
+    varies = f.mean.std(0) > 0
+    deviation = (f.variance.sqrt() / f.mean.std(0))[:, varies]
+    assert 0.005 < deviation.median().item() < 0.04
+    # Where there are no rows, next to nothing is known.
+    far = model.head.marginals(model.net(30 * x))
+    assert (far.variance.sqrt() / f.mean.std(0))[:, varies].mean().item() > 10 * deviation.mean().item()
+
+
+def test_the_start_knows_what_so_many_rows_would_tell():
+    """S = (K⁻¹ + n MᵀM / (B s²))⁻¹, written out for one GP."""
+    torch.manual_seed(0)
+    features = torch.randn(300, 2) * torch.tensor([0.3, 4.0])
+    for whitened in (True, False):
+        head = GPHead(2, 3, grid_size=24, whitened=whitened)
+        start_from_linear(head, features, torch.randn(3, 2), torch.randn(3))
+        gps = head.banks[0].gps
+        positions = head.banks[0].positions(head.bounding(features))[..., 0].double()
+        for j in range(2):
+            K = toeplitz_dense(gps.prior().axes[0].column)[j]
+            M = interpolation_weights(positions, 24)[:, j]
+            noise = features[:, j].double().std(correction=0)
+            S = torch.linalg.inv(torch.linalg.inv(K) + ROWS_SEEN / 300 / noise**2 * M.T @ M)
+            covariance = M @ S @ M.T
+            ours = head.latent_covariance(features, features, j)
+            close(ours / covariance.max(), covariance / covariance.max(), "start")
 
 
 def test_outliers_do_not_take_the_lattice_and_sparse_units_get_their_peers_range():

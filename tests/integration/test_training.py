@@ -8,13 +8,15 @@ import torch
 from tolerances import close
 from torch import nn
 
-from svdkl import MLP, SVDKL
+from svdkl import MLP, SVDKL, GPHead
+from svdkl.training.averaging import Average
 from svdkl.training.config import RECIPES, TrainingConfig
 from svdkl.training.evidence import fit_held_out_evidence
 from svdkl.training.history import History
+from svdkl.training.initialise import start_from_linear
 from svdkl.training.loop import MAX_ROLLBACKS, Guard, Stage, held_out_nlp, run_stage
 from svdkl.training.optimisers import make_optimiser, rate_factor
-from svdkl.training.recipe import train
+from svdkl.training.recipe import _mixing_moments, train
 from svdkl.training.rows import Rows, shuffled_batches
 
 
@@ -90,13 +92,15 @@ def test_the_best_state_comes_back_and_patience_ends_a_stage():
     stage = Stage(
         "toy",
         module,
-        [{"params": list(module.parameters()), "lr": 0.1, "weight_decay": 0.0}],
+        [{"params": list(module.parameters()), "rate": 0.1}],
         lambda batch, progress: -module.weight.sum(),
         lambda batch: -((module.weight - 1.0) ** 2).sum().expand(len(batch.x)),
-        epochs=100,
+        epochs=range(100),
     )
     rows = Rows(torch.zeros(10, 1), torch.zeros(10))
-    config = TrainingConfig(batch_size=10, patience=3, warmup_steps=0)
+    config = TrainingConfig(
+        batch_size=10, patience=3, warmup_steps=0, averaging=0.0, pretrain_epochs=100, joint_epochs=0
+    )
     run_stage(stage, rows, rows, config, torch.Generator(), history)
     assert abs(module.weight.item() - 1.0) < 0.11
     best = min(range(len(history.epochs)), key=lambda i: history.epochs[i].held_out_nlp)
@@ -107,7 +111,7 @@ def test_the_best_state_comes_back_and_patience_ends_a_stage():
 
 def test_a_bad_step_never_reaches_the_parameters():
     module = nn.Linear(2, 1)
-    optimiser = make_optimiser([{"params": list(module.parameters()), "lr": 0.1}])
+    optimiser = make_optimiser([{"params": list(module.parameters()), "rate": 0.1}])
     guard = Guard(module, optimiser)
     x = torch.randn(4, 2)
     before = [parameter.clone() for parameter in module.parameters()]
@@ -168,3 +172,63 @@ def test_rates_rise_then_fall():
 def test_bad_configurations(options, words):
     with pytest.raises(ValueError, match=words):
         TrainingConfig(**options)
+
+
+def test_the_average_of_weights_against_its_definition():
+    """m_t = d m_{t-1} + (1 - d) w_t, d = min(decay, t / (9 + t)); buffers too, whole numbers not."""
+    module = nn.BatchNorm1d(3)
+    average = Average(module, 0.7)
+    slow = {name: t.clone() for name, t in module.state_dict().items() if t.is_floating_point()}
+    for t in range(1, 31):
+        with torch.no_grad():
+            for tensor in module.state_dict().values():
+                if tensor.is_floating_point():
+                    tensor.add_(torch.randn(3))
+        average.update()
+        d = min(0.7, t / (9 + t))
+        slow = {name: d * mean + (1 - d) * module.state_dict()[name] for name, mean in slow.items()}
+    trained = {name: t.clone() for name, t in module.state_dict().items()}
+    with average.in_place():
+        for name, mean in slow.items():
+            close(module.state_dict()[name], mean, "float32")
+    for name, tensor in module.state_dict().items():
+        assert torch.equal(tensor, trained[name])
+
+
+def test_the_joint_stage_goes_on_where_the_network_was():
+    """Neither the start of the head nor a fresh optimiser costs anything: the first joint epoch is no worse."""
+    rows, held_out = blobs(2000, 1), blobs(1000, 2)
+    _, history = run("svdkl", rows, held_out, net_rate=3e-3, evidence=False)
+    network, joint = history.of("network"), history.of("joint")
+    assert joint[0].held_out_nlp < network[-1].held_out_nlp + 2e-3
+    # The KL is part of the second loss.
+    assert joint[0].train_loss < network[-1].train_loss + 0.6
+
+
+def test_the_head_learns_as_the_last_layer_would():
+    """The gradients of A and b are those of the layer's weights and bias, so its moments go on in them."""
+    torch.manual_seed(0)
+    head = GPHead(4, 3, grid_size=64)
+    features = torch.randn(500, 4) * torch.tensor([0.05, 1.5, 2.0, 3.0]) + torch.tensor([3.0, 0.0, -1.0, 5.0])
+    layer = nn.Linear(4, 3)
+    start_from_linear(head, features, layer.weight.detach(), layer.bias.detach())
+    y = torch.randint(3, (500,))
+    of_layer = torch.autograd.grad(nn.functional.cross_entropy(layer(features), y), list(layer.parameters()))
+    g = head.mixing(head.marginals(features).mean)
+    of_mixing = torch.autograd.grad(nn.functional.cross_entropy(g, y), [head.mixing.weight, head.mixing.bias])
+    for ours, theirs in zip(of_mixing, of_layer, strict=True):
+        close(ours, theirs, "start")
+    moments = {"layer.0.weight:step": torch.tensor(7.0), "layer.0.bias:exp_avg": torch.ones(3), "net.0.weight:step": y}
+    expected = {"head.mixing.weight:step", "head.mixing.bias:exp_avg"}
+    assert set(_mixing_moments(moments, head)) == expected
+    assert not _mixing_moments(moments, GPHead(4, 3, dims_per_gp=2, grid_size=16))
+
+
+def test_the_papers_form_starts_at_the_identity():
+    rows, held_out = blobs(600, 1), blobs(200, 2)
+    torch.manual_seed(0)
+    net = nn.Sequential(MLP(2, (32,), 8), nn.ReLU(), nn.Linear(8, 3))
+    config = TrainingConfig(batch_size=64, pretrain_epochs=4, joint_epochs=0, evidence=False, net_rate=1e-2)
+    model = train(net, 3, 3, "softmax", rows, held_out, config, {"gps": "outputs", "grid_size": 32})
+    assert torch.equal(model.head.mixing.weight, torch.eye(3))
+    close(model.predict_proba(held_out.x), net(held_out.x).softmax(-1), "start")

@@ -639,8 +639,8 @@ def test_json_that_is_not_ours() -> None:
     refused(
         lambda: Layout.from_json([{"kind": "codes", "name": "a", "cardinality": True, "onehot": True}]), "cardinality"
     )
-    refused(lambda: NumberColumn("a", True, 0.0, -1.0, (), False), "scale above 0")
-    refused(lambda: TimePart("minute", 0.0, 1.0, ()), "minute")
+    refused(lambda: NumberColumn("a", True, 0.0, -1.0, (), (), False), "scale above 0")
+    refused(lambda: TimePart("minute", 0.0, 1.0, (), ()), "minute")
 
 
 # ---------------------------------------------------------------------------------------------------------- real data
@@ -698,3 +698,20 @@ def test_compress_is_what_it_says() -> None:
     x = np.linspace(-50, 50, 1001)
     assert compress(x, 1.0, 2.0) == pytest.approx([slow_compress(value, 1, 2) for value in x.tolist()], rel=1e-6)
     assert robust_scale(np.ones(3)) == (1.0, 1.0)
+
+
+def test_frequent_values_are_levels():
+    ten = np.repeat([3.0, 5.0, 7.0], 20)
+    rare = np.array([4.0, 4.5])  # seen once each
+    encoder = TabularEncoder().fit(pd.DataFrame({"a": np.concatenate([ten, rare]), "b": np.arange(62.0)}))
+    a, b = encoder.layout.features
+    encoded = encoder.transform(pd.DataFrame({"a": [3.0, 5.0, 7.0, 4.0], "b": np.arange(4.0)}))[:, 0].tolist()
+    assert list(a.levels) == encoded[:3]
+    assert encoded[3] not in a.levels
+    assert b.levels == ()  # a fine scale
+
+
+def test_few_rows_at_frequent_values_are_no_levels():
+    mostly_fine = np.concatenate([np.repeat([3.0, 5.0, 7.0], 10), np.linspace(10, 20, 40)])
+    encoder = TabularEncoder().fit(pd.DataFrame({"a": mostly_fine}))
+    assert encoder.layout.features[0].levels == ()

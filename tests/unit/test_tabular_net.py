@@ -24,7 +24,7 @@ from svdkl.features.tabular import Codes, Flag, Layout, Number, TabularNet
 LAYOUT = Layout(
     (
         Codes("colour", 4, True),
-        Number("age", (-1.0, -0.25, 0.5, 2.0)),
+        Number("age", (-1.0, -0.25, 0.5, 2.0), (-0.25, 0.125, 2.0)),
         Flag("age missing"),
         Codes("town", 300, False),
         Number("switch"),
@@ -59,9 +59,11 @@ def slow_inputs(net: TabularNet, row: Tensor, encoding: str) -> list[float]:
                 inputs.append(0.0 if value <= low else 1.0 if value >= high else (value - low) / (high - low))
     if encoding in ("periodic", "both"):
         encoded = [value for feature, value in numbers if feature.edges]
-        frequencies = net.encodings[-1].frequency.tolist()
+        frequencies = net.encodings[-2].frequency.tolist()
         turns = [f * value for value, of_one in zip(encoded, frequencies, strict=True) for f in of_one]
         inputs += [math.sin(2 * math.pi * t) for t in turns] + [math.cos(2 * math.pi * t) for t in turns]
+    if encoding != "plain":
+        inputs += [float(value == level) for feature, value in numbers for level in feature.levels]
     inputs += [value for feature, value in features if isinstance(feature, Flag)]
     for feature, value in features:
         if isinstance(feature, Codes) and feature.onehot:

@@ -21,15 +21,18 @@ FREQUENCY_SPREAD = 1.0  # in turns a unit of the scaled number, at the start
 
 @dataclass(frozen=True)
 class Number:
-    """A scaled number; with edges, also to be read bin by bin."""
+    """A scaled number; with edges, also to be read bin by bin; with levels, also by which of them it equals."""
 
     name: str
     edges: tuple[float, ...] = ()
+    levels: tuple[float, ...] = ()
     kind: ClassVar[str] = "number"
 
     def __post_init__(self) -> None:
         if len(self.edges) == 1 or any(low >= high for low, high in pairwise(self.edges)):
             raise ValueError(f"Expected increasing edges of bins of {self.name!r}, or none, got {self.edges}.")
+        if any(low >= high for low, high in pairwise(self.levels)):
+            raise ValueError(f"Expected increasing levels of {self.name!r}, or none, got {self.levels}.")
 
 
 @dataclass(frozen=True)
@@ -128,9 +131,9 @@ class _Piecewise(nn.Module):
     left: Tensor
     width: Tensor
 
-    def __init__(self, edges: Sequence[tuple[float, ...]]) -> None:
+    def __init__(self, numbers: Sequence[Number]) -> None:
         super().__init__()
-        bins = [(i, low, high) for i, of_one in enumerate(edges) for low, high in pairwise(of_one)]
+        bins = [(i, low, high) for i, of_one in enumerate(numbers) for low, high in pairwise(of_one.edges)]
         number, left, right = zip(*bins) if bins else ((), (), ())
         # Not part of the state: the layout, which is saved beside it, determines them.
         self.register_buffer("number", torch.tensor(number, dtype=torch.long), persistent=False)
@@ -147,9 +150,9 @@ class _Periodic(nn.Module):
 
     number: Tensor
 
-    def __init__(self, edges: Sequence[tuple[float, ...]]) -> None:
+    def __init__(self, numbers: Sequence[Number]) -> None:
         super().__init__()
-        number = [i for i, of_one in enumerate(edges) if of_one]
+        number = [i for i, of_one in enumerate(numbers) if of_one.edges]
         self.register_buffer("number", torch.tensor(number, dtype=torch.long), persistent=False)
         self.frequency = nn.Parameter(FREQUENCY_SPREAD * torch.randn(len(number), NUM_FREQUENCIES))
         self.num_features = 2 * self.frequency.numel()
@@ -159,11 +162,29 @@ class _Periodic(nn.Module):
         return torch.cat([(2 * math.pi * turns).sin(), (2 * math.pi * turns).cos()], 1)
 
 
+class _Levels(nn.Module):
+    """Which of its frequent values each number equals: no bin is so narrow that it tells 40 hours a week from 39."""
+
+    number: Tensor
+    level: Tensor
+
+    def __init__(self, numbers: Sequence[Number]) -> None:
+        super().__init__()
+        levels = [(i, level) for i, of_one in enumerate(numbers) for level in of_one.levels]
+        number, level = zip(*levels) if levels else ((), ())
+        self.register_buffer("number", torch.tensor(number, dtype=torch.long), persistent=False)
+        self.register_buffer("level", torch.tensor(level), persistent=False)
+        self.num_features = len(levels)
+
+    def forward(self, numbers: Float[Tensor, "B n"]) -> Float[Tensor, "B P"]:
+        return (numbers.index_select(1, self.number) == self.level).to(numbers.dtype)
+
+
 Encoding = Literal["piecewise", "periodic", "both", "plain"]
-_ENCODINGS: dict[str, tuple[type[_Piecewise] | type[_Periodic], ...]] = {
-    "piecewise": (_Piecewise,),
-    "periodic": (_Periodic,),
-    "both": (_Piecewise, _Periodic),
+_ENCODINGS: dict[str, tuple[type[_Piecewise] | type[_Periodic] | type[_Levels], ...]] = {
+    "piecewise": (_Piecewise, _Levels),
+    "periodic": (_Periodic, _Levels),
+    "both": (_Piecewise, _Periodic, _Levels),
     "plain": (),
 }
 
@@ -217,7 +238,8 @@ class TabularNet(nn.Module):
         Size of the learned vectors of categories that are not one-hot; "auto" grows it with their number of values.
     encoding
         What stands beside the plain number: its place in each of its bins ("piecewise"), sines and cosines of learned
-        frequencies ("periodic"), both, or nothing ("plain").
+        frequencies ("periodic"), both, or nothing ("plain"). With all but the last, also which of its frequent values
+        it equals.
     normalise
         Layer normalisation before each activation. It sees one row at a time.
     residual
@@ -264,8 +286,7 @@ class TabularNet(nn.Module):
         self.embedded_columns = [i for i, _ in embedded]
         tables = [_embedding(feature.cardinality, embedding_dim) for _, feature in embedded]
         self.embeddings = nn.ModuleList(tables)
-        edges = [feature.edges for _, feature in numbers]
-        encodings = [kind(edges) for kind in _ENCODINGS[encoding]]
+        encodings = [kind([feature for _, feature in numbers]) for kind in _ENCODINGS[encoding]]
         self.encodings = nn.ModuleList(encodings)
         width = len(places) - len(codes) + len(levels) + sum(part.num_features for part in encodings)
         width += sum(table.embedding_dim for table in tables)

@@ -1,4 +1,4 @@
-"""Where the bins of the piecewise-linear encoding of a number begin and end."""
+"""Where the bins of the piecewise-linear encoding of a number begin and end, and which values stand on their own."""
 
 from typing import Any
 
@@ -9,6 +9,7 @@ from svdkl.tabular.target import Target
 
 MIN_LEAF = 5  # rows that a bin has at least, where a tree chooses it,
 LEAVES = 2000  # and at least one in so many of all rows
+MOST_LEVELS = 128  # more values than that are a scale, not a list
 TAIL = 0.001  # share of rows on either side that may lie beyond the outermost edges
 
 
@@ -37,6 +38,19 @@ def choose_edges(z: npt.NDArray[np.float32], target: Target | None, num_bins: in
     low, high = ordered[rank], ordered[-1 - rank]
     low, high = low if low < inner[0] else ordered[0], high if high > inner[-1] else ordered[-1]
     return (float(low), *inner.tolist(), float(high))
+
+
+def choose_levels(z: npt.NDArray[np.float32], min_count: int) -> tuple[float, ...]:
+    """The values of a scaled number that are worth a weight of their own: those of at least ``min_count`` rows.
+
+    None where they would be most of a fine scale, or hold fewer than half of the rows, or are so few that the number
+    itself tells them apart.
+    """
+    values, counts = np.unique(z, return_counts=True)
+    often = counts >= min_count
+    if not 2 < np.count_nonzero(often) <= MOST_LEVELS or 2 * counts[often].sum() < len(z):
+        return ()
+    return tuple(values[often].tolist())
 
 
 def _thresholds(z: npt.NDArray[np.float32], target: Target, num_bins: int) -> npt.NDArray[Any]:

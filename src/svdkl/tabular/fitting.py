@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from svdkl.tabular.bins import choose_edges
+from svdkl.tabular.bins import choose_edges, choose_levels
 from svdkl.tabular.conversion import as_numbers, as_times, counts
 from svdkl.tabular.scaling import compress, robust_scale
 from svdkl.tabular.schema import (
@@ -63,9 +63,8 @@ def fit_column(column: Column, sample: Sample, limits: Limits) -> ColumnSchema:
     if column.storage == "time":
         return TimeColumn(column.name, _fit_parts(column, present, sample, limits) if varies else (), missing)
     if not varies:
-        return NumberColumn(column.name, False, float(low), 1.0, (), missing)
-    centre, scale, edges = _fit_numbers(column.values, column.missing, sample, limits)
-    return NumberColumn(column.name, True, centre, scale, edges, missing)
+        return NumberColumn(column.name, False, float(low), 1.0, (), (), missing)
+    return NumberColumn(column.name, True, *_fit_numbers(column.values, column.missing, sample, limits), missing)
 
 
 def _fit_category(column: Column, limits: Limits) -> ColumnSchema:
@@ -89,15 +88,14 @@ def _fit_parts(column: Column, present: Array, sample: Sample, limits: Limits) -
         if values.max() - values.min() <= STILL:
             continue
         every = values if column.missing is None else time_part(column.values, part)
-        centre, scale, edges = _fit_numbers(every, column.missing, sample, limits, scaled=part != "elapsed")
-        parts.append(TimePart(part, centre, scale, edges))
+        parts.append(TimePart(part, *_fit_numbers(every, column.missing, sample, limits, scaled=part != "elapsed")))
     return tuple(parts)
 
 
 def _fit_numbers(
     values: Array, missing: Array | None, sample: Sample, limits: Limits, scaled: bool = False
-) -> tuple[float, float, tuple[float, ...]]:
-    """Centre, scale and edges; a number that is scaled already keeps its scale."""
+) -> tuple[float, float, tuple[float, ...], tuple[float, ...]]:
+    """Centre, scale, edges and levels; a number that is scaled already keeps its scale."""
     held = np.ones(len(sample.rows), np.bool_) if missing is None else ~missing[sample.rows]
     numbers = values[sample.rows[held]].astype(np.float64)
     centre, scale = 0.0, 1.0
@@ -109,4 +107,5 @@ def _fit_numbers(
     target = sample.target
     if target is not None:
         target = Target(target.values[held], target.by_class)
-    return centre, scale, choose_edges(compress(numbers, centre, scale), target, limits.num_bins)
+    z = compress(numbers, centre, scale)
+    return centre, scale, choose_edges(z, target, limits.num_bins), choose_levels(z, limits.min_count)

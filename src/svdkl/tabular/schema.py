@@ -16,8 +16,8 @@ class NumberColumn:
     ----------
     varies
         Whether there are two different numbers. If not, all that the column tells is where it is missing.
-    edges
-        Of the bins, in scaled coordinates.
+    edges, levels
+        Of the bins, and the frequent values, in scaled coordinates.
     missing
         Whether values were missing, so that a flag says where they are.
     """
@@ -27,6 +27,7 @@ class NumberColumn:
     centre: float
     scale: float
     edges: tuple[float, ...]
+    levels: tuple[float, ...]
     missing: bool
     kind: ClassVar[str] = "number"
 
@@ -35,7 +36,7 @@ class NumberColumn:
 
     def features(self, max_onehot: int) -> list[Feature]:
         """The encoded columns."""
-        return [Number(self.name, self.edges)] * self.varies + _missing_flag(self)
+        return [Number(self.name, self.edges, self.levels)] * self.varies + _missing_flag(self)
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,7 @@ class TimePart:
     centre: float
     scale: float
     edges: tuple[float, ...]
+    levels: tuple[float, ...]
     kind: ClassVar[str] = "time part"
 
     def __post_init__(self) -> None:
@@ -102,7 +104,9 @@ class TimeColumn:
 
     def features(self, max_onehot: int) -> list[Feature]:
         """The encoded columns."""
-        return [Number(f"{self.name} {part.part}", part.edges) for part in self.parts] + _missing_flag(self)
+        return [Number(f"{self.name} {part.part}", part.edges, part.levels) for part in self.parts] + _missing_flag(
+            self
+        )
 
 
 @dataclass(frozen=True)

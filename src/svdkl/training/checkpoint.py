@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
+from torch import nn
 
 from svdkl.shapes import Tensor
 
@@ -80,16 +81,21 @@ class Checkpoint:
             ) from error
 
 
-def optimiser_tensors(optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """The moments and step counts of an optimiser, by parameter number and name."""
-    state = optimiser.state_dict()["state"]
-    return {f"{number}.{name}": value for number, values in state.items() for name, value in values.items()}
+def optimiser_tensors(optimiser: torch.optim.Optimizer, module: nn.Module) -> dict[str, Tensor]:
+    """The moments and step counts of an optimiser, by the parameters' names."""
+    names: dict[Tensor, str] = {parameter: name for name, parameter in module.named_parameters()}
+    return {
+        f"{names[parameter]}:{key}": value
+        for parameter, values in optimiser.state.items()
+        for key, value in values.items()
+    }
 
 
-def restore_optimiser(optimiser: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
-    """Give an optimiser of the same parameters its moments back."""
-    state: dict[int, dict[str, Tensor]] = {}
+def restore_optimiser(optimiser: torch.optim.Optimizer, module: nn.Module, tensors: dict[str, Tensor]) -> None:
+    """Give an optimiser the moments of those parameters that bear the same names."""
+    parameters = dict(module.named_parameters())
+    optimiser.state.clear()
     for key, value in tensors.items():
-        number, _, name = key.partition(".")
-        state.setdefault(int(number), {})[name] = value
-    optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
+        name, _, part = key.rpartition(":")
+        if name in parameters:
+            optimiser.state[parameters[name]][part] = value.clone()

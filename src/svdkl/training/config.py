@@ -19,10 +19,14 @@ class TrainingConfig:
         Budget of the two stages; early stopping may end each sooner.
     evidence
         Whether the head's posterior is fitted once more to the held-out rows (recipes with a head).
-    net_rate, variational_rate, kernel_rate, mixing_rate
-        Step sizes of the parameter groups. The network's is divided by ``joint_slowdown`` in the joint stage.
+    net_rate, variational_rate, kernel_rate
+        Step sizes of the parameter groups at the top of the schedule, which warms up and then falls to the end of the
+        run, whatever its stages. The network's and the mixing's go on falling through the joint stage; posterior and
+        kernels, which are new there, have a schedule of their own.
     patience
         Epochs without a better held-out score after which a stage ends.
+    averaging
+        Decay of the running average of all weights, which is what is scored and kept; 0 for none.
     clip
         Largest norm of the gradient.
     kl_warmup
@@ -34,11 +38,10 @@ class TrainingConfig:
     joint_epochs: int = 10
     batch_size: int = 1024
     net_rate: float = 1e-3
-    joint_slowdown: float = 3.0
-    variational_rate: float = 5e-3
-    kernel_rate: float = 5e-3
-    mixing_rate: float = 1e-3
-    weight_decay: float = 0.0
+    variational_rate: float = 3e-4
+    kernel_rate: float = 1e-3
+    weight_decay: float = 0.1
+    averaging: float = 0.998
     warmup_steps: int = 50
     clip: float = 5.0
     patience: int = 5
@@ -55,6 +58,13 @@ class TrainingConfig:
             value = getattr(self, field.name)
             if isinstance(value, (int, float)) and not (math.isfinite(value) and value >= 0):
                 raise ValueError(f"Expected {field.name} to be finite and at least 0, got {value}.")
-        for name in ("batch_size", "joint_slowdown", "clip", "patience"):
+        for name in ("batch_size", "clip", "patience"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"Expected {name} to be above 0, got {getattr(self, name)}.")
+        if self.averaging >= 1:
+            raise ValueError(f"Expected averaging, what a step leaves of the average, below 1, got {self.averaging}.")
+
+    @property
+    def epochs(self) -> int:
+        """Of all stages together."""
+        return self.pretrain_epochs + self.joint_epochs

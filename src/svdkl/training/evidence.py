@@ -6,7 +6,6 @@ together with the kernel and one temperature, all by the evidence lower bound of
 so its features are computed once.
 """
 
-import math
 from typing import Any
 
 import torch
@@ -21,7 +20,7 @@ from svdkl.training.loop import EVALUATION_ROWS, Guard
 from svdkl.training.optimisers import make_optimiser, rate_factor, set_rates
 from svdkl.training.rows import Rows
 
-AMPLITUDE = 0.3  # standard deviation of the deviation from the centre to start with, in units of a feature's spread
+AMPLITUDE = 0.3  # of a function's own spread: how far it is expected to be off its centre, to start with
 MAX_ROWS = 16_384  # of a step: more than that add little to the gradient of a few thousand parameters
 
 
@@ -37,21 +36,23 @@ def fit_held_out_evidence(model: SVDKL, held_out: Rows, config: TrainingConfig, 
     head = model.head
     rows = Rows(cached_features(model.net, held_out.x), held_out.y, held_out.weight)
     gps = [bank.gps for bank in head.members()]
+    spreads = iter(_spreads(head, rows.x))
     with torch.no_grad():
         for part in gps:
+            amplitude = AMPLITUDE * next(spreads)
             part.recentre()
-            part.kernel.log_variance.fill_(2 * math.log(AMPLITUDE))
-            scale = 1.0 if part.posterior.whitened else AMPLITUDE
-            part.posterior.set_scale(torch.full_like(part.kernel.log_variance, scale))
+            part.kernel.log_variance.copy_(2 * amplitude.log())
+            part.posterior.set_scale(torch.ones_like(amplitude) if part.posterior.whitened else amplitude)
     tempered = _Tempered(head)
     parameters = [p for part in gps for p in (*part.posterior.parameters(), *part.kernel.parameters())]
     if head.likelihood.is_classifier:
         parameters.append(tempered.log_factor)
     parameters += head.likelihood.parameters()
-    optimiser = make_optimiser([{"params": parameters, "lr": config.evidence_rate, "weight_decay": 0.0}])
+    optimiser = make_optimiser([{"params": parameters, "rate": config.evidence_rate}])
     guard = Guard(tempered, optimiser)
     for step in range(config.evidence_steps):
-        set_rates(optimiser, [config.evidence_rate], rate_factor(step, config.evidence_steps, 0) * guard.slowdown)
+        factor = rate_factor(step, config.evidence_steps, 0) * guard.slowdown
+        set_rates(optimiser, factor, factor)
         batch = rows
         if len(rows.x) > MAX_ROWS:
             batch = rows.take(torch.randint(len(rows.x), (MAX_ROWS,), generator=generator))
@@ -62,6 +63,18 @@ def fit_held_out_evidence(model: SVDKL, held_out: Rows, config: TrainingConfig, 
     with torch.no_grad():
         for parameter in head.mixing.parameters():
             parameter.mul_(tempered.log_factor.exp())
+
+
+@torch.no_grad()
+def _spreads(head: GPHead, features: Tensor) -> list[Tensor]:
+    """Standard deviation of each GP's function over the rows, a tensor for each bank; 1 where it is constant."""
+    spread = head.marginals(features[:MAX_ROWS]).mean.double().std(0, correction=0)
+    spread = torch.where(spread > 0, spread, torch.ones_like(spread))
+    by_bank = []
+    for bank in head.members():
+        members = [j for j, group in enumerate(head.groups) if len(group) == bank.gps.grid.num_dims]
+        by_bank.append(spread[members])
+    return by_bank
 
 
 class _Bound(nn.Module):

@@ -1,6 +1,8 @@
 """Stage 2 of the recipe: a head that starts equal to the linear layer of a trained network.
 
-f_j starts as the standardised feature that the layer read, so A and b are the layer's own up to units; q(u) is narrow.
+f_j starts as the feature that the layer read, so A and b are the layer's own, and go on as it would have. q(u) is
+narrow where the sample has rows, and the prior where it has none: as if so many rows had been seen, spread as the
+sample is.
 """
 
 import math
@@ -8,14 +10,19 @@ import warnings
 
 import torch
 
-from svdkl.features.bounding import expand
+from svdkl.bank import Bank
+from svdkl.features.bounding import Bounding, expand
 from svdkl.head import GPHead
 from svdkl.inducing.gps import GridGPs
+from svdkl.inducing.posterior import CholeskyFactor
+from svdkl.interpolation import interpolation_weights
 from svdkl.kernels import LengthscaleKernel, Periodic
 from svdkl.likelihoods import Softmax
 from svdkl.shapes import Float, Tensor
 
-NARROW = 0.03  # standard deviation of f at the start, where the features' is 1
+ROWS_SEEN = 30_000  # with noise as large as the features' spread: what q knows at the start
+DENSITY_ROWS = 2_048  # of the sample, that tell where rows lie
+NARROW = 0.03  # of that spread: deviation of f at the start, for families that cannot hold such an S
 TOLERANCE = 2e-4  # how far the start may be off, relative to the prior's deviation, to be a likely function
 LONGEST_ON_RING = 0.03  # the same on a ring, across whose gap the function has to come back to where it starts
 LONG_PERIOD = 2.5  # of an axis: to start a periodic kernel from
@@ -40,11 +47,9 @@ def start_from_linear(
     set_lengthscales(head, features)
 
     weight = weight.double()
-    spread = features.double().std(0, correction=0)
-    unit = torch.where(spread > 0, spread, torch.ones_like(spread))
     # Two classes or more: adding a vector to all rows of the weights leaves the softmax as it is.
     shift = weight.mean(0) if isinstance(head.likelihood, Softmax) and max(map(len, head.groups)) > 1 else 0.0
-    wanted = (weight - shift) * unit
+    wanted = weight - shift
 
     mixing = torch.zeros(head.num_outputs, head.num_gps, dtype=torch.float64, device=weight.device)
     directions: list[Tensor] = []
@@ -53,14 +58,16 @@ def start_from_linear(
         directions.append(direction)
     _warn_of_loss(head, wanted, mixing, directions)
     head.mixing.weight.copy_(mixing)
-    # f_j is centred on the feature's location; the constant goes into b.
-    offset = (weight - shift) @ head.bounding.location.double()
-    head.mixing.bias.copy_(offset + (bias.double() if bias is not None else 0.0))
+    head.mixing.bias.copy_(bias if bias is not None else torch.zeros_like(head.mixing.bias))
 
-    per_feature = head.bounding.scale.double() / unit
+    spread = features.double().std(0, correction=0)
+    spread = torch.where(spread > 0, spread, torch.ones_like(spread))
     for bank in head.members():
         members = [j for j, group in enumerate(head.groups) if len(group) == bank.gps.grid.num_dims]
-        _set_linear_functions(bank.gps, bank.features, per_feature, torch.stack([directions[j] for j in members]))
+        of_each = torch.stack([directions[j] for j in members])
+        _set_linear_functions(bank, head.bounding, of_each)
+        z = head.bounding(features[:DENSITY_ROWS].to(head.bounding.scale.dtype))
+        _set_covariance(bank.gps, bank.positions(z), (of_each * spread[bank.features]).norm(dim=1))
 
 
 def _rank_one(block: Float[Tensor, "C D"]) -> tuple[Float[Tensor, "C"], Float[Tensor, "D"]]:
@@ -84,10 +91,10 @@ def _warn_of_loss(head: GPHead, wanted: Tensor, mixing: Tensor, directions: list
         )
 
 
-def _set_linear_functions(
-    gps: GridGPs, features: Tensor, per_feature: Float[Tensor, "Q"], directions: Float[Tensor, "J D"]
-) -> None:
-    """u_j = sum_d direction_jd * (feature's distance from its location in units of its spread), on the lattice."""
+def _set_linear_functions(bank: Bank, bounding: Bounding, directions: Float[Tensor, "J D"]) -> None:
+    """u_j = sum_d direction_jd * (the feature that a point of the lattice stands for)."""
+    gps = bank.gps
+    location, scale = bounding.location.double()[bank.features], bounding.scale.double()[bank.features]
     sizes = gps.grid.sizes
     u = torch.zeros_like(gps.posterior.mean, dtype=torch.float64)
     for d, size in enumerate(sizes):
@@ -97,12 +104,44 @@ def _set_linear_functions(
         reach = expand(z)
         if gps.forms[d] == "circulant":
             reach = _close_ring(reach, position, low, high)
-        axis = (directions[:, d] * per_feature[features[:, d]])[:, None] * reach
+        axis = directions[:, d, None] * (location[:, d, None] + scale[:, d, None] * reach)
         u += axis.reshape(-1, *(size if k == d else 1 for k in range(len(sizes))))
     variance = u.flatten(1).square().mean(1).clamp_min(1e-12)
     gps.kernel.log_variance.copy_(variance.log())
     gps.set_mean(u, TOLERANCE)
-    gps.posterior.set_scale(NARROW / variance.sqrt() if gps.posterior.whitened else torch.full_like(variance, NARROW))
+
+
+def _set_covariance(gps: GridGPs, positions: Float[Tensor, "B J D"], noise: Float[Tensor, "J"]) -> None:
+    """S = (K⁻¹ + n Mᵀ M / (B noise²))⁻¹, the posterior after n noisy rows that lie where the B given ones do; axis by
+    axis for D > 1.
+
+    With u = R v that is S_v = (I + n (M R)ᵀ (M R) / (B noise²))⁻¹.
+    """
+    posterior, prior = gps.posterior, gps.prior()
+    deviation = gps.kernel.log_variance.exp().sqrt()
+    if not all(isinstance(factor, CholeskyFactor) for factor in posterior.axes):
+        posterior.set_scale(NARROW * noise / (deviation if posterior.whitened else 1.0))
+        return
+    num_rows, num_gps, num_dims = positions.shape
+    for d, (axis, factor) in enumerate(zip(prior.axes, posterior.axes, strict=True)):
+        m = axis.size
+        rows = interpolation_weights(positions[..., d].double(), m)  # (B, J, m)
+        gram = torch.stack([rows[:, j].mT @ rows[:, j] for j in range(num_gps)])
+        root = axis.colour(torch.eye(m, dtype=gram.dtype, device=gram.device).expand(num_gps, m, m))
+        scale = (ROWS_SEEN / noise.square()) ** (1 / num_dims) / num_rows
+        precision = scale[:, None, None] * (root.mT @ gram @ root)
+        precision.diagonal(dim1=-2, dim2=-1).add_(1.0)
+        # The inverse of P = C Cᵀ is C⁻ᵀ C⁻¹; a lower triangular root of it comes from P with its order reversed.
+        reversed_root = torch.linalg.cholesky(precision.flip(-2, -1)).flip(-2, -1)
+        lower = torch.linalg.inv(reversed_root).mT
+        factor.assign(lower if posterior.whitened else torch.linalg.cholesky(_square(root @ lower)))
+
+
+def _square(root: Float[Tensor, "J m m"]) -> Float[Tensor, "J m m"]:
+    """R Rᵀ, with what rounding needs to be factorised again."""
+    square = root @ root.mT
+    square.diagonal(dim1=-2, dim2=-1).add_(1e-12 * square.diagonal(dim1=-2, dim2=-1).mean(-1, keepdim=True))
+    return square
 
 
 def _close_ring(reach: Float[Tensor, "m"], position: Float[Tensor, "m"], low: float, high: float) -> Float[Tensor, "m"]:

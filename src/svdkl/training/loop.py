@@ -1,4 +1,4 @@
-"""One stage of training: epochs of minibatches, a held-out score after each, the best state kept.
+"""One stage of training: epochs of minibatches, a held-out score of the averaged weights after each, the best kept.
 
 Every recipe's every stage runs through :func:`run_stage`, so that comparisons between them are fair.
 """
@@ -17,6 +17,7 @@ from torch import nn
 
 from svdkl.head import NonFiniteFeaturesError
 from svdkl.shapes import Tensor
+from svdkl.training.averaging import Average
 from svdkl.training.checkpoint import Checkpoint, Snapshot, optimiser_tensors, restore_optimiser
 from svdkl.training.config import TrainingConfig
 from svdkl.training.history import Epoch, History
@@ -26,6 +27,7 @@ from svdkl.training.rows import Rows, shuffled_batches
 MAX_ROLLBACKS = 5  # steps that may go wrong in a stage before giving up
 BACKTRACK = 0.3  # what a rollback leaves of the rates
 EVALUATION_ROWS = 16_384
+PARTS = ("module", "optimiser", "average")  # of a standing, that are tensors
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,17 @@ class Stage:
     groups: list[Group]
     loss: Callable[[Rows, float], Tensor]  # of a batch; the second argument is the share of the stage that is over
     log_predictive: Callable[[Rows], Tensor]
-    epochs: int
+    epochs: range  # of the run's: one schedule of rates spans its stages
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Everything that the next step depends on, beside the data: a stage goes on from it, and so may the next stage."""
+
+    module: dict[str, Tensor]
+    optimiser: dict[str, Tensor]
+    average: dict[str, Tensor]
+    averaged_steps: int
 
 
 def run_stage(
@@ -49,42 +61,83 @@ def run_stage(
     history: History,
     checkpoint: Checkpoint | None = None,
     on_epoch: Callable[[Epoch], None] = lambda epoch: None,
-) -> None:
-    """Train a stage and leave its module in the state with the best held-out score, the starting one included.
+    start: Standing | None = None,
+) -> Standing:
+    """Train a stage and leave its module with the averaged weights of the best held-out score, the first included.
 
-    With a checkpoint, the state after every epoch is on disk, and a stage that is found there goes on from it: the
-    result is bit for bit that of a run that was never interrupted.
+    Parameters
+    ----------
+    start
+        Where to go on from; the module as it is, if there is none.
+
+    Returns
+    -------
+    Standing
+        At the best epoch. With a checkpoint, the state after every epoch is on disk, and a stage that is found there
+        goes on from it: the result is bit for bit that of a run that was never interrupted.
     """
     optimiser = make_optimiser(stage.groups)
-    base_rates = [group["lr"] for group in optimiser.param_groups]
     steps_per_epoch = math.ceil(len(train.x) / config.batch_size)
-    num_steps = stage.epochs * steps_per_epoch
+    run_steps, stage_steps = config.epochs * steps_per_epoch, len(stage.epochs) * steps_per_epoch
     guard = Guard(stage.module, optimiser)
-    progress = Progress(best=held_out_nlp(stage, held_out), best_state=_snapshot(stage.module))
-    if checkpoint is not None:
-        progress.restore(checkpoint, stage, guard, generator)
+    average = Average(stage.module, config.averaging)
+    if start is not None:
+        _take_up(start, stage.module, optimiser, average)
+        guard.refresh()
+    found = _found(checkpoint, stage.name)
+    if found is None:
+        progress = Progress(_score(stage, held_out, average), _standing(stage.module, optimiser, average))
+    else:
+        progress = Progress.restored(found, stage, guard, average, generator)
 
-    while progress.epoch < stage.epochs and progress.epoch - progress.best_epoch < config.patience:
-        start, total = time.perf_counter(), 0.0
+    while progress.epoch < len(stage.epochs) and progress.epoch - progress.best_epoch < config.patience:
+        began, total = time.perf_counter(), 0.0
         step = progress.epoch * steps_per_epoch
+        before = stage.epochs.start * steps_per_epoch
         stage.module.train()
         for batch in shuffled_batches(train, config.batch_size, generator):
-            factor = rate_factor(step, num_steps, config.warmup_steps) * guard.slowdown
-            set_rates(optimiser, base_rates, factor)
-            total += guard.step(partial(stage.loss, batch, step / num_steps), config.clip) * len(batch.x)
+            in_run = rate_factor(before + step, run_steps, config.warmup_steps)
+            in_stage = rate_factor(step, stage_steps, config.warmup_steps)
+            set_rates(optimiser, in_run * guard.slowdown, in_stage * guard.slowdown)
+            total += guard.step(partial(stage.loss, batch, step / stage_steps), config.clip) * len(batch.x)
+            average.update()
             step += 1
-        score = held_out_nlp(stage, held_out)
+        score = _score(stage, held_out, average)
         progress.epoch += 1
         if score < progress.best:
-            progress.best, progress.best_epoch, progress.best_state = score, progress.epoch, _snapshot(stage.module)
+            progress.best, progress.best_epoch = score, progress.epoch
+            progress.best_standing = _standing(stage.module, optimiser, average)
         guard.refresh()
-        epoch = Epoch(stage.name, progress.epoch, total / len(train.x), score, time.perf_counter() - start)
+        epoch = Epoch(stage.name, progress.epoch, total / len(train.x), score, time.perf_counter() - began)
         history.add(epoch)
         on_epoch(epoch)
         if checkpoint is not None:
-            progress.save(checkpoint, stage, guard, generator)
-    stage.module.load_state_dict(progress.best_state)
+            progress.save(checkpoint, stage, guard, average, generator)
+    best = progress.best_standing
+    stage.module.load_state_dict({**best.module, **best.average})
     stage.module.eval()
+    return best
+
+
+def _score(stage: Stage, held_out: Rows, average: Average) -> float:
+    with average.in_place():
+        return held_out_nlp(stage, held_out)
+
+
+def _standing(module: nn.Module, optimiser: torch.optim.Optimizer, average: Average) -> Standing:
+    moments = {name: tensor.clone() for name, tensor in optimiser_tensors(optimiser, module).items()}
+    return Standing(snapshot(module), moments, average.state(), average.steps)
+
+
+def _take_up(standing: Standing, module: nn.Module, optimiser: torch.optim.Optimizer, average: Average) -> None:
+    module.load_state_dict(standing.module)
+    restore_optimiser(optimiser, module, standing.optimiser)
+    average.load(standing.average, standing.averaged_steps)
+
+
+def _found(checkpoint: Checkpoint | None, stage: str) -> Snapshot | None:
+    snapshot = checkpoint.load() if checkpoint is not None else None
+    return snapshot if snapshot is not None and snapshot.stage == stage else None
 
 
 @dataclass
@@ -92,35 +145,47 @@ class Progress:
     """Where a stage stands after an epoch."""
 
     best: float
-    best_state: dict[str, Tensor]
+    best_standing: Standing
     epoch: int = 0  # epochs done
     best_epoch: int = 0  # how many had been done at the best score
 
-    def save(self, checkpoint: Checkpoint, stage: Stage, guard: "Guard", generator: torch.Generator) -> None:
+    def save(
+        self, checkpoint: Checkpoint, stage: Stage, guard: "Guard", average: Average, generator: torch.Generator
+    ) -> None:
         """Put everything that the next epoch depends on on disk."""
+        now = _standing(stage.module, guard.optimiser, average)
         tensors = {
-            "module": _snapshot(stage.module),
-            "best": self.best_state,
-            "optimiser": optimiser_tensors(guard.optimiser),
+            **{f"{key}.{part}": getattr(of, part) for key, of in self._both(now) for part in PARTS},
             # Dropout draws from torch's own generator, the order of rows and the noise from ours.
             "random": {"torch": torch.get_rng_state(), "ours": generator.get_state()},
         }
         numbers = {"epoch": self.epoch, "best": self.best, "best_epoch": self.best_epoch}
-        checkpoint.save(Snapshot(stage.name, tensors, {**numbers, **guard.numbers()}))
+        steps = {f"{key}.averaged_steps": of.averaged_steps for key, of in self._both(now)}
+        checkpoint.save(Snapshot(stage.name, tensors, {**numbers, **steps, **guard.numbers()}))
 
-    def restore(self, checkpoint: Checkpoint, stage: Stage, guard: "Guard", generator: torch.Generator) -> None:
-        """Take up a snapshot of this stage, if there is one."""
-        snapshot = checkpoint.load()
-        if snapshot is None or snapshot.stage != stage.name:
-            return
-        stage.module.load_state_dict(snapshot.tensors["module"])
-        restore_optimiser(guard.optimiser, snapshot.tensors.get("optimiser", {}))
+    def _both(self, now: Standing) -> list[tuple[str, Standing]]:
+        return [("now", now), ("best", self.best_standing)]
+
+    @classmethod
+    def restored(
+        cls, snapshot: Snapshot, stage: Stage, guard: "Guard", average: Average, generator: torch.Generator
+    ) -> "Progress":
+        """Take up a snapshot of this stage."""
+        now, best = (
+            Standing(
+                module=snapshot.tensors[f"{key}.module"],
+                optimiser=snapshot.tensors.get(f"{key}.optimiser", {}),
+                average=snapshot.tensors[f"{key}.average"],
+                averaged_steps=snapshot.numbers[f"{key}.averaged_steps"],
+            )
+            for key in ("now", "best")
+        )
+        _take_up(now, stage.module, guard.optimiser, average)
         torch.set_rng_state(snapshot.tensors["random"]["torch"])
         generator.set_state(snapshot.tensors["random"]["ours"])
-        self.best_state = snapshot.tensors["best"]
-        self.epoch, self.best_epoch = snapshot.numbers["epoch"], snapshot.numbers["best_epoch"]
-        self.best = snapshot.numbers["best"]
         guard.resume(snapshot.numbers)
+        numbers = snapshot.numbers
+        return cls(numbers["best"], best, numbers["epoch"], numbers["best_epoch"])
 
 
 @torch.no_grad()
@@ -140,7 +205,8 @@ def held_out_nlp(stage: Stage, held_out: Rows) -> float:
     return score if math.isfinite(score) else math.inf
 
 
-def _snapshot(module: nn.Module) -> dict[str, Any]:
+def snapshot(module: nn.Module) -> dict[str, Any]:
+    """A copy of all parameters and buffers."""
     return {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
 
 
@@ -195,7 +261,7 @@ class Guard:
         self.refresh()
 
     def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        return _snapshot(self.module), copy.deepcopy(self.optimiser.state_dict())
+        return snapshot(self.module), copy.deepcopy(self.optimiser.state_dict())
 
     def _roll_back(self) -> None:
         self._rollbacks += 1

@@ -15,32 +15,29 @@ def plain_groups(model: PlainNet, config: TrainingConfig) -> list[Group]:
     """One rate for all; weight decay on weights, not on the likelihood's own parameters."""
     weights = [*model.net.parameters(), *model.layer.parameters()]
     return [
-        {"params": weights, "lr": config.net_rate, "weight_decay": config.weight_decay},
-        {"params": list(model.likelihood.parameters()), "lr": config.net_rate, "weight_decay": 0.0},
+        {"params": weights, "rate": config.net_rate, "weight_decay": config.weight_decay},
+        {"params": list(model.likelihood.parameters()), "rate": config.net_rate},
     ]
 
 
 def joint_groups(model: SVDKL, config: TrainingConfig, train_net: bool) -> list[Group]:
-    """Network, variational parameters, kernels, and mixing with the likelihood: each with its own rate."""
+    """What goes on from the network, with its last layer; variational parameters; kernels: each with its own rate."""
     head = model.head
     gps = [bank.gps for bank in head.members()]
+    net = list(model.net.parameters()) if train_net else []
+    rest = [*head.mixing.parameters(), *head.likelihood.parameters(), *head.bounding.parameters()]
     groups: list[Group] = [
-        {"params": [p for g in gps for p in g.posterior.parameters()], "lr": config.variational_rate},
-        {"params": [p for g in gps for p in g.kernel.parameters()], "lr": config.kernel_rate},
-        {
-            "params": [*head.mixing.parameters(), *head.likelihood.parameters(), *head.bounding.parameters()],
-            "lr": config.mixing_rate,
-        },
+        {"params": net, "rate": config.net_rate, "weight_decay": config.weight_decay},
+        {"params": rest, "rate": config.net_rate},
+        {"params": [p for g in gps for p in g.posterior.parameters()], "rate": config.variational_rate, "new": True},
+        {"params": [p for g in gps for p in g.kernel.parameters()], "rate": config.kernel_rate, "new": True},
     ]
-    if train_net:
-        rate = config.net_rate / config.joint_slowdown
-        groups.append({"params": list(model.net.parameters()), "lr": rate, "weight_decay": config.weight_decay})
-    return [{"weight_decay": 0.0, **group} for group in groups if group["params"]]
+    return [group for group in groups if group["params"]]
 
 
 def make_optimiser(groups: list[Group]) -> torch.optim.AdamW:
-    """AdamW over the groups."""
-    return torch.optim.AdamW(groups)
+    """AdamW over the groups; weight decay only where a group asks for it."""
+    return torch.optim.AdamW([{"weight_decay": 0.0, "lr": group["rate"], "new": False, **group} for group in groups])
 
 
 def rate_factor(step: int, num_steps: int, warmup_steps: int) -> float:
@@ -52,7 +49,7 @@ def rate_factor(step: int, num_steps: int, warmup_steps: int) -> float:
     return 0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * min(1.0, progress)))
 
 
-def set_rates(optimiser: torch.optim.Optimizer, base: list[float], factor: float) -> None:
-    """Scale every group's own rate."""
-    for group, rate in zip(optimiser.param_groups, base, strict=True):
-        group["lr"] = rate * factor
+def set_rates(optimiser: torch.optim.Optimizer, in_run: float, in_stage: float) -> None:
+    """Scale every group's own rate: those that are new in a stage follow the stage's schedule, others the run's."""
+    for group in optimiser.param_groups:
+        group["lr"] = group["rate"] * (in_stage if group["new"] else in_run)

@@ -1,5 +1,7 @@
 """The network with its own last layer: stage 1 of the recipe, and the baseline that a head is measured against."""
 
+from typing import Any
+
 import torch
 from torch import nn
 
@@ -9,18 +11,37 @@ from svdkl.shapes import Float, Tensor
 
 
 class PlainNet(nn.Module):
-    """g = layer(net(x)), with the same likelihood that the head will have, so that both learn the same things."""
+    """g = layer(net(x)), with the same likelihood that the head will have, so that both learn the same things.
+
+    Parameters
+    ----------
+    extra
+        Whether the last layer is preceded by one more, the paper's "+".
+    identity
+        Whether the network's features are the outputs themselves, so that the layer only passes them on.
+    """
 
     def __init__(
-        self, net: nn.Module, num_features: int, num_outputs: int, likelihood: Likelihood, extra: bool
+        self,
+        net: nn.Module,
+        num_features: int,
+        num_outputs: int,
+        likelihood: Likelihood,
+        extra: bool = False,
+        identity: bool = False,
     ) -> None:
         super().__init__()
         self.net = net
         # The paper's "+" networks have one more layer of Q x C before the output.
-        layers: list[nn.Module] = [nn.Linear(num_features, num_outputs)]
+        layers: list[Any] = [nn.Linear(num_features, num_outputs)]
         if extra:
-            layers += [nn.ReLU(), nn.Linear(num_outputs, num_outputs)]
+            # Of two rectified units both can die, and the network with them; leaky ones cannot.
+            layers += [nn.LeakyReLU(), nn.Linear(num_outputs, num_outputs)]
         self.layer = nn.Sequential(*layers)
+        if identity:
+            nn.init.eye_(layers[0].weight)
+            nn.init.zeros_(layers[0].bias)
+            self.layer.requires_grad_(False)
         self.likelihood = likelihood
 
     def latents(self, x: Tensor) -> LatentPoints:

@@ -16,7 +16,7 @@ from svdkl.training.config import TrainingConfig
 from svdkl.training.evidence import cached_features, fit_held_out_evidence
 from svdkl.training.history import Epoch, History
 from svdkl.training.initialise import start_from_linear
-from svdkl.training.loop import Stage, run_stage
+from svdkl.training.loop import Stage, Standing, run_stage, snapshot
 from svdkl.training.optimisers import joint_groups, plain_groups
 from svdkl.training.pretrain import PlainNet
 from svdkl.training.rows import Rows
@@ -55,28 +55,31 @@ def train(
 
     # Stage 1: the network with its own last layer; for the plain networks this is all there is.
     with_head = config.recipe in ("dnn_gp", "svdkl")
+    options = head_options or {}
     plain = PlainNet(
-        net, num_features, num_outputs, build_likelihood(likelihood, num_outputs), config.recipe == "dnn_plus"
+        net,
+        num_features,
+        num_outputs,
+        build_likelihood(likelihood, num_outputs),
+        extra=config.recipe == "dnn_plus",
+        identity=with_head and options.get("gps") == "outputs",
     ).to(rows.x.device)
-    epochs = config.pretrain_epochs + (0 if with_head else config.joint_epochs)
+    epochs = range(config.pretrain_epochs if with_head else config.epochs)
     found = checkpoint.load() if checkpoint is not None else None
     head_found = found is not None and found.stage == JOINT
-    if not head_found:
-        run_stage(_plain_stage(plain, config, epochs), *common)
+    standing = None if head_found else run_stage(_plain_stage(plain, config, epochs), *common)
     if not with_head:
         return plain
 
     # Stage 2: a head that starts equal to that layer.
-    head = GPHead(num_features, num_outputs, plain.likelihood, **(head_options or {})).to(rows.x.device)
+    head = GPHead(num_features, num_outputs, plain.likelihood, **options).to(rows.x.device)
     model = SVDKL.from_parts(net, head)
-    if head_found:  # features may be wanted before the stage itself takes the snapshot up
+    if standing is None:  # features may be wanted before the stage itself takes the snapshot up
         assert found is not None
-        model.load_state_dict(found.tensors["module"])
+        model.load_state_dict({**found.tensors["now.module"], **found.tensors["now.average"]})
     else:
         sample = torch.randperm(len(rows.x), generator=generator)[:SAMPLE_ROWS]
-        layer = plain.layer[0]
-        assert isinstance(layer, nn.Linear)
-        start_from_linear(head, cached_features(net, rows.x[sample]), layer.weight.detach(), layer.bias.detach())
+        standing = _hand_over(standing, model, plain, cached_features(net, rows.x[sample]))
 
     # Stage 3: all parameters on the evidence lower bound, or the head alone on features that are computed once.
     if config.recipe == "dnn_gp":
@@ -84,7 +87,7 @@ def train(
         held_out_features = Rows(cached_features(net, held_out.x), held_out.y, held_out.weight)
         run_stage(_head_stage(model, config, len(rows.x), generator), features, held_out_features, *common[2:])
     else:
-        run_stage(_joint_stage(model, config, len(rows.x), generator), *common)
+        run_stage(_joint_stage(model, config, len(rows.x), generator), *common, standing)
 
     # Stage 4: the posterior once more, on rows that the network has not been fitted to.
     if config.evidence:
@@ -92,7 +95,38 @@ def train(
     return model.eval()
 
 
-def _plain_stage(model: PlainNet, config: TrainingConfig, epochs: int) -> Stage:
+def _hand_over(standing: Standing, model: SVDKL, plain: PlainNet, features: Tensor) -> Standing:
+    """Start the head, and let the joint stage go on from where the network stood at its best epoch.
+
+    Both the averaged and the trained network have a last layer, and a head that equals it. The optimiser's moments go
+    on too: a fresh optimiser's first steps are all of full size, and would undo part of what was learned.
+    """
+    averaged, trained = ({**standing.module, **standing.average}, standing.module)
+    states = []
+    for state in (trained, averaged):  # the averaged last: the model is left with it
+        start_from_linear(model.head, features, state["layer.0.weight"], state["layer.0.bias"])
+        net = {name: tensor for name, tensor in state.items() if name.startswith("net.")}
+        states.append({**snapshot(model), **net})
+    return Standing(
+        module=states[0],
+        optimiser={**standing.optimiser, **_mixing_moments(standing.optimiser, model.head)},
+        average={name: tensor for name, tensor in states[1].items() if tensor.is_floating_point()},
+        averaged_steps=standing.averaged_steps,
+    )
+
+
+def _mixing_moments(moments: dict[str, Tensor], head: GPHead) -> dict[str, Tensor]:
+    """The last layer's: A is its weights where each GP has one feature. Larger groups start without."""
+    if max(map(len, head.groups)) > 1:
+        return {}
+    return {
+        "head.mixing." + name.removeprefix("layer.0."): moment
+        for name, moment in moments.items()
+        if name.startswith("layer.0.")
+    }
+
+
+def _plain_stage(model: PlainNet, config: TrainingConfig, epochs: range) -> Stage:
     def loss(batch: Rows, progress: float) -> Tensor:
         log_prob = model.log_predictive(batch.x, batch.y)
         return -(log_prob if batch.weight is None else batch.weight * log_prob).mean()
@@ -117,7 +151,7 @@ def _joint_stage(model: SVDKL, config: TrainingConfig, num_data: int, generator:
             model.elbo(batch.x, batch.y, num_data, batch.weight, generator), config, progress
         ),
         lambda batch: model.log_predictive(batch.x, batch.y),
-        config.joint_epochs,
+        range(config.pretrain_epochs, config.epochs),
     )
 
 
@@ -130,7 +164,7 @@ def _head_stage(model: SVDKL, config: TrainingConfig, num_data: int, generator: 
         joint_groups(model, config, train_net=False),
         lambda batch, progress: _loss(head.elbo(batch.x, batch.y, num_data, batch.weight, generator), config, progress),
         lambda batch: head.log_predictive(batch.x, batch.y),
-        config.joint_epochs,
+        range(config.pretrain_epochs, config.epochs),
     )
 
 

@@ -1,0 +1,300 @@
+"""What the classifier and the regressor share: from a table to a trained model, and from rows to its predictions."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from sklearn.base import BaseEstimator
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
+
+from svdkl.estimators.continuing import continue_training
+from svdkl.estimators.given import Given
+from svdkl.estimators.inputs import num_rows, order_of_content, read_numbers, read_table, take_rows
+from svdkl.estimators.readouts import uncertainty_of
+from svdkl.estimators.rowwise import in_equal_parts, join
+from svdkl.estimators.settings import (
+    Model,
+    build_net,
+    check_head,
+    check_parameters,
+    choose_device,
+    features_of,
+    has_head,
+    head_options,
+    training_config,
+)
+from svdkl.estimators.splitting import held_out_rows
+from svdkl.estimators.storage import load_estimator, save_estimator
+from svdkl.estimators.weights import COUNTED_ROWS, Weights, counted_rows, read_weights
+from svdkl.model import SVDKL
+from svdkl.shapes import Tensor
+from svdkl.tabular.encoder import TabularEncoder
+from svdkl.tabular.target import Task
+from svdkl.training.history import Epoch, History
+from svdkl.training.recipe import train
+from svdkl.training.rows import Rows
+
+Array = npt.NDArray[Any]
+Own = TypeVar("Own", bound="DeepKernelEstimator")
+ENCODED_ROWS = 65_536  # rows of a table that are encoded at a time for a prediction
+
+
+class DeepKernelEstimator(BaseEstimator, ABC):  # type: ignore[misc]
+    """A network and Gaussian processes on its features, behind scikit-learn's interface."""
+
+    model_: Model
+    encoder_: TabularEncoder | None
+    history_: list[Epoch]
+    likelihood: Any
+    _task: Task
+
+    # ------------------------------------------------------------------------------- what a kind of targets decides
+
+    @abstractmethod
+    def _read_targets(self, y: Any, reset: bool, classes: Any = None) -> Array:
+        """Checked targets: class numbers (N,), or real values (N, C). With ``reset`` they also say what there is."""
+
+    @abstractmethod
+    def _weigh(self, y: Array, weight: Weights | None) -> Weights | None:
+        """The weights of rows, with those of their classes."""
+
+    @abstractmethod
+    def _set_scale(self, fit: Given) -> None:
+        """Learn from the rows to fit how targets are brought to the size of one."""
+
+    @abstractmethod
+    def _as_tensor(self, y: Array) -> Tensor:
+        """Checked targets as the likelihood takes them."""
+
+    @property
+    @abstractmethod
+    def _num_outputs(self) -> int:
+        """C."""
+
+    # ------------------------------------------------------------------------------------------------------- fitting
+
+    def fit(self: Own, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None) -> Own:
+        """Train on a table.
+
+        Parameters
+        ----------
+        X
+            A numpy array, pandas or polars DataFrame, pyarrow Table: numbers, booleans, text, times, missing values.
+            With a network of your own, numbers of any shape (rows, ...).
+        y
+            One target a row; for the regressor also several.
+        sample_weight
+            How many rows each row counts for. Those of weight 0 are as if they were not there.
+        eval_set
+            ``(X, y)`` or ``(X, y, sample_weight)``: rows for early stopping and the held-out evidence. By default, a
+            share ``validation_fraction`` of the table is held out for that.
+
+        Returns
+        -------
+        self
+        """
+        check_parameters(self)
+        warm = bool(self.warm_start) and hasattr(self, "model_")
+        given = self._read(X, y, sample_weight, reset=not warm)
+        return self._fit(given, eval_set, warm)
+
+    def _partial_fit(self: Own, X: Any, y: Any, sample_weight: Any, classes: Any) -> Own:
+        """The first chunk is a fit of its own, every other one epoch of the model that there is."""
+        check_parameters(self)
+        if not hasattr(self, "model_"):
+            return self._fit(self._read(X, y, sample_weight, reset=True, classes=classes), None, warm=False)
+        given = self._read(X, y, sample_weight, reset=False, classes=classes)
+        rows = self._rows(given)
+        self.num_rows_seen_ += len(rows)
+        config = training_config(self, len(rows), held_out=False, seed=self._seed())
+        self._train(rows, rows, replace(config, pretrain_epochs=0, joint_epochs=1), warm=True)
+        return self
+
+    def _fit(self: Own, given: Given, eval_set: Any, warm: bool) -> Own:
+        seed = self._seed()
+        fit, held = given, None
+        if self.early_stopping or (self.evidence and has_head(self)):
+            if eval_set is not None:
+                held = self._read_eval_set(eval_set)
+            else:
+                codes = given.y if given.y.ndim == 1 else np.zeros(len(given.y), np.int64)
+                parts = held_out_rows(codes, float(self.validation_fraction), seed)
+                if parts is not None:
+                    fit, held = given.take(parts[0]), given.take(parts[1])
+        if not warm:
+            self._set_scale(fit)
+            self.encoder_ = None if self.net is not None else TabularEncoder().fit(fit.X, fit.y, self._task)
+            self.history_ = []
+        rows = self._rows(fit)
+        self.num_rows_seen_ = len(rows)
+        config = training_config(self, len(rows), held is not None, seed)
+        self._train(rows, rows if held is None else self._rows(held), config, warm)
+        return self
+
+    def _train(self, rows: Rows, held_out: Rows, config: Any, warm: bool) -> None:
+        history = History()
+        report = _print_epoch if self.verbose else _keep_quiet
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(config.seed)
+            if warm:
+                continue_training(self.model_, rows, held_out, config, self.num_rows_seen_, history, report)
+            else:
+                layout = None if self.encoder_ is None else self.encoder_.layout
+                self.num_features_ = int(self.num_features) if layout is not None else features_of(self.net, rows.x[:1])
+                net, num_features = build_net(self, layout, self.num_features_, self._num_outputs)
+                check_head(self, num_features, self._num_outputs, self._likelihood())
+                self.model_ = train(
+                    net.to(rows.x.device),
+                    num_features,
+                    self._num_outputs,
+                    self._likelihood(),
+                    rows,
+                    held_out,
+                    config,
+                    head_options(self),
+                    history,
+                    on_epoch=report,
+                ).eval()
+        self.history_ = [*self.history_, *history.epochs]
+        self.n_iter_ = len(self.history_)
+        self.loss_ = self.history_[-1].train_loss
+
+    def _likelihood(self) -> str:
+        return str(self.likelihood)
+
+    def _seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    # ------------------------------------------------------------------------------------------------ rows to tensors
+
+    def _read(self, X: Any, y: Any, sample_weight: Any, reset: bool, classes: Any = None) -> Given:
+        """Check rows and leave out those of no weight; small tables are put into an order of their own."""
+        if y is None:
+            raise ValueError(
+                f"Expected targets beside the table, got none: this {type(self).__name__} estimator requires y to be "
+                f"passed, but the target y is None."
+            )
+        X = self._inputs(X, reset)
+        check_consistent_length(X, y)
+        weight = read_weights(sample_weight, num_rows(X))
+        chosen, weight = counted_rows(weight, num_rows(X))
+        if not isinstance(y, np.ndarray):
+            y = np.asarray(y)
+        if chosen is not None:
+            X, y = take_rows(X, chosen), y[chosen]
+        given = Given(X, self._read_targets(y, reset, classes), weight)
+        if reset and len(given.y) < 2:
+            raise ValueError("Expected at least 2 rows to fit, got n_samples=1: one row shows nothing that varies.")
+        if len(given.y) <= COUNTED_ROWS:
+            given = given.take(order_of_content(*given))
+        return given._replace(weight=self._weigh(given.y, given.weight))
+
+    def _read_eval_set(self, eval_set: Any) -> Given:
+        if not isinstance(eval_set, tuple | list) or len(eval_set) not in (2, 3):
+            raise ValueError(
+                "Expected eval_set to be (X, y) or (X, y, sample_weight), got something else: one such "
+                "tuple holds all held-out rows."
+            )
+        X, y, weight = (*eval_set, None)[:3]
+        return self._read(X, y, weight, reset=False)
+
+    def _inputs(self, X: Any, reset: bool) -> Any:
+        return read_table(self, X, reset) if self.net is None else read_numbers(self, X, reset)
+
+    def _encode(self, X: Any) -> Tensor:
+        """Checked inputs as the network takes them."""
+        return torch.from_numpy(np.ascontiguousarray(X)) if self.encoder_ is None else self.encoder_.transform(X)
+
+    def _rows(self, given: Given) -> Rows:
+        device = choose_device(self.device)
+        weight = None if given.weight is None else torch.tensor(given.weight, dtype=torch.float32, device=device)
+        return Rows(self._encode(given.X).to(device), self._as_tensor(given.y).to(device), weight)
+
+    # ----------------------------------------------------------------------------------------------------- prediction
+
+    def _predict_rows(
+        self, X: Any, function: Callable[..., Sequence[Tensor]], beside: Tensor | None = None
+    ) -> list[Array]:
+        """What a function of encoded rows gives for a table, and for what stands beside each of its rows."""
+        check_is_fitted(self)
+        X = self._inputs(X, reset=False)
+        if beside is not None:
+            check_consistent_length(X, beside)
+        device = next(self.model_.parameters()).device
+        blocks = []
+        for start in range(0, num_rows(X), ENCODED_ROWS):
+            rows = slice(start, min(num_rows(X), start + ENCODED_ROWS))
+            x = self._encode(take_rows(X, rows))
+            blocks.append(in_equal_parts(function, device, *([x] if beside is None else [x, beside[rows]])))
+        return join(blocks)
+
+    def _uncertainty(self, X: Any) -> list[Array]:
+        """The fields of :class:`~svdkl.uncertainty.Uncertainty`, in the model's units."""
+        model = self._fitted_model()
+        if not isinstance(model, SVDKL):
+            raise ValueError(
+                f"Expected a model with Gaussian processes to split its uncertainty, got recipe={self.recipe!r}: fit "
+                f"with recipe='svdkl' or 'dnn_gp'."
+            )
+        return self._predict_rows(X, uncertainty_of(model))
+
+    def _fitted_model(self) -> Model:
+        check_is_fitted(self)
+        return self.model_
+
+    # ------------------------------------------------------------------------------------------------------- storage
+
+    @abstractmethod
+    def _targets_to_json(self) -> dict[str, Any]:
+        """What fitting has learned of the targets."""
+
+    @abstractmethod
+    def _targets_from_json(self, data: dict[str, Any]) -> None:
+        """Take that up again."""
+
+    def save(self, path: Any) -> None:
+        """Write the fitted model to a folder: ``model.safetensors`` and ``model.json``, all or nothing."""
+        check_is_fitted(self)
+        save_estimator(self, path)
+
+    @classmethod
+    def load(cls: type[Own], path: Any, net: Any = None) -> Own:
+        """The model that :meth:`save` wrote, with the same predictions to the last bit. No code of the folder is run.
+
+        Parameters
+        ----------
+        path
+            The folder.
+        net
+            The network, for models with one of your own: its numbers come from the folder, its code from you.
+        """
+        return load_estimator(cls, path, net)
+
+    # -------------------------------------------------------------------------------------------------- scikit-learn
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        # Text is read too. The tag for it would say that any Python object is, which is not so.
+        tags.input_tags.allow_nan = self.net is None
+        tags.target_tags.required = True
+        return tags
+
+
+def _keep_quiet(epoch: Epoch) -> None:
+    pass
+
+
+def _print_epoch(epoch: Epoch) -> None:
+    print(
+        f"{epoch.stage} {epoch.epoch}: loss {epoch.train_loss:.4f}, held-out {epoch.held_out_nlp:.4f}, "
+        f"{epoch.seconds:.1f} s",
+        flush=True,
+    )

@@ -1,0 +1,150 @@
+"""From an estimator's parameters to a network, a head and a training run: the one place where they are read."""
+
+import copy
+import math
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any, get_args
+
+import torch
+from torch import nn
+
+from svdkl.features.tabular import Encoding, Layout, TabularNet
+from svdkl.head import LAYOUTS, GPHead
+from svdkl.likelihoods import build_likelihood
+from svdkl.model import SVDKL
+from svdkl.shapes import Tensor
+from svdkl.training.config import RECIPES, TrainingConfig
+from svdkl.training.pretrain import PlainNet
+
+NETWORK_SHARE = 2 / 3  # of the epochs, before the head comes
+ROW_EPOCHS = 12_000_000  # rows to go through with max_iter="auto",
+FEWEST_EPOCHS, MOST_EPOCHS = 5, 100
+BATCHES = 64  # in an epoch with batch_size="auto",
+SMALLEST_BATCH, LARGEST_BATCH = 32, 1024
+
+Model = PlainNet | SVDKL
+
+
+def has_head(estimator: Any) -> bool:
+    """Whether the recipe ends in Gaussian processes."""
+    return estimator.recipe in ("dnn_gp", "svdkl")
+
+
+def training_config(estimator: Any, num_rows: int, held_out: bool, seed: int) -> TrainingConfig:
+    """The run that the parameters describe, on so many rows, with or without others to hold out."""
+    epochs = estimator.max_iter
+    if epochs == "auto":
+        epochs = min(max(ROW_EPOCHS // num_rows, FEWEST_EPOCHS), MOST_EPOCHS)
+    batch_size = estimator.batch_size
+    if batch_size == "auto":
+        batch_size = 2 ** round(math.log2(max(1, num_rows / BATCHES)))
+        batch_size = min(max(batch_size, SMALLEST_BATCH), LARGEST_BATCH)
+    network_epochs = math.ceil(NETWORK_SHARE * epochs)
+    return TrainingConfig(
+        recipe=estimator.recipe,
+        pretrain_epochs=network_epochs,
+        joint_epochs=epochs - network_epochs,
+        batch_size=int(batch_size),
+        net_rate=float(estimator.learning_rate_init),
+        weight_decay=float(estimator.alpha),
+        patience=int(estimator.n_iter_no_change) if estimator.early_stopping and held_out else int(epochs),
+        evidence=bool(estimator.evidence) and held_out,
+        seed=seed,
+    )
+
+
+def head_options(estimator: Any) -> dict[str, Any]:
+    """What the head is told beside its size."""
+    return {
+        "gps": estimator.gps,
+        "grid_size": estimator.grid_size,
+        "dims_per_gp": estimator.dims_per_gp,
+        "kernel": copy.deepcopy(estimator.kernel),
+        "posterior": estimator.posterior,
+    }
+
+
+def build_net(estimator: Any, layout: Layout | None, num_features: int, num_outputs: int) -> tuple[nn.Module, int]:
+    """The network, by the layout of a table or the user's own, and how many features it gives the head."""
+    if layout is None:
+        net: nn.Module = copy.deepcopy(estimator.net)
+    else:
+        options = {name: getattr(estimator, name) for name in ("encoding", "dropout", "normalise", "residual")}
+        net = TabularNet(layout, tuple(estimator.hidden), out_features=num_features, **options)
+        net = nn.Sequential(net, nn.ReLU())
+    if estimator.gps == "outputs" and has_head(estimator):  # the paper's form: one feature and one GP an output
+        return nn.Sequential(net, nn.Linear(num_features, num_outputs)), num_outputs
+    return net, num_features
+
+
+def build_model(estimator: Any, net: nn.Module, num_features: int, num_outputs: int, likelihood: str) -> Model:
+    """The model as it comes out of training, with other numbers in it."""
+    if has_head(estimator):
+        head = GPHead(num_features, num_outputs, likelihood, **head_options(estimator))
+        return SVDKL.from_parts(net, head).eval()
+    extra = estimator.recipe == "dnn_plus"
+    return PlainNet(net, num_features, num_outputs, build_likelihood(likelihood, num_outputs), extra).eval()
+
+
+def choose_device(device: Any) -> torch.device:
+    """The device itself, or the fastest there is."""
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        return torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise ValueError(f"Expected device to be 'auto' or a torch device such as 'cpu', got {device!r}.") from error
+
+
+def check_parameters(estimator: Any) -> None:
+    """A ValueError in one sentence for the first parameter that cannot be."""
+    choices = {"recipe": RECIPES, "gps": LAYOUTS, "encoding": get_args(Encoding)}
+    for name, allowed in choices.items():
+        if getattr(estimator, name) not in allowed:
+            raise ValueError(f"Expected {name} to be one of {', '.join(allowed)}, got {getattr(estimator, name)!r}.")
+    hidden = estimator.hidden
+    if not isinstance(hidden, Sequence) or not all(_is_whole(size, 1) for size in hidden):
+        raise ValueError(f"Expected hidden to be the sizes of layers, such as (512, 512), got {hidden!r}.")
+    for name in ("num_features", "n_iter_no_change", "dims_per_gp"):
+        if not _is_whole(getattr(estimator, name), 1):
+            raise ValueError(f"Expected {name} to be a whole number of at least 1, got {getattr(estimator, name)!r}.")
+    for name in ("max_iter", "batch_size"):
+        value = getattr(estimator, name)
+        if not (isinstance(value, str) and value == "auto") and not _is_whole(value, 1):
+            raise ValueError(f"Expected {name} to be 'auto' or a whole number of at least 1, got {value!r}.")
+    for name, least, below in (
+        ("learning_rate_init", 0.0, math.inf),
+        ("alpha", 0.0, math.inf),
+        ("dropout", 0.0, 1.0),
+        ("validation_fraction", 0.0, 1.0),
+    ):
+        value = getattr(estimator, name)
+        if not isinstance(value, Real) or not least <= float(value) < below:
+            raise ValueError(f"Expected {name} to be a number from {least:g} to below {below:g}, got {value!r}.")
+    if estimator.net is not None and not isinstance(estimator.net, nn.Module):
+        raise ValueError(f"Expected net to be a torch module or None, got {type(estimator.net).__name__}.")
+
+
+def check_head(estimator: Any, num_features: int, num_outputs: int, likelihood: str) -> None:
+    """The same for what only the head can tell, before the network is trained for it."""
+    if has_head(estimator):
+        with torch.random.fork_rng(devices=[]):  # all recipes start with the same network
+            GPHead(num_features, num_outputs, likelihood, **head_options(estimator))
+
+
+def _is_whole(value: Any, least: int) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
+
+
+@torch.no_grad()
+def features_of(net: nn.Module, example: Tensor) -> int:
+    """How many features a network of the user's own gives."""
+    net = copy.deepcopy(net).to(example.device)
+    features = net.eval()(example)
+    if not isinstance(features, Tensor) or features.dim() != 2:
+        got = tuple(features.shape) if isinstance(features, Tensor) else type(features).__name__
+        raise ValueError(
+            f"Expected net to turn rows into features of shape (rows, features), got {got}: flatten them at its end."
+        )
+    return int(features.shape[1])

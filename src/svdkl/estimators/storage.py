@@ -1,0 +1,85 @@
+"""A fitted estimator on disk: what it takes to make it again, none of it code."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from svdkl.estimators.folder import DESCRIPTION, damaged, read_folder, write_folder
+from svdkl.estimators.plain import parameters_from_json, parameters_to_json
+from svdkl.estimators.settings import build_model, build_net, choose_device
+from svdkl.shapes import Tensor
+from svdkl.tabular.encoder import TabularEncoder
+from svdkl.training.history import Epoch
+
+
+def save_estimator(estimator: Any, path: Any) -> None:
+    """Write a fitted estimator to a folder, all or nothing."""
+    fitted = vars(estimator)
+    content = {
+        "class": type(estimator).__name__,
+        "parameters": parameters_to_json(estimator.get_params(deep=False)),
+        "targets": estimator._targets_to_json(),
+        "encoder": None if estimator.encoder_ is None else estimator.encoder_.to_json(),
+        "num_features": estimator.num_features_,
+        "num_columns": fitted.get("n_features_in_"),
+        "input_shape": fitted.get("input_shape_"),
+        "column_names": fitted["feature_names_in_"].tolist() if "feature_names_in_" in fitted else None,
+        "history": [asdict(epoch) for epoch in estimator.history_],
+        "num_rows_seen": estimator.num_rows_seen_,
+    }
+    write_folder(Path(path), content, estimator.model_.state_dict())
+
+
+def load_estimator(kind: type[Any], path: Any, net: Any) -> Any:
+    """The estimator that such a folder holds."""
+    folder = Path(path)
+    content, tensors = read_folder(folder)
+    try:
+        if content["class"] != kind.__name__:
+            raise ValueError(f"Expected a model of {kind.__name__} in {folder}, got one of {content['class']}.")
+        if (content["parameters"]["net"] is None) != (net is None):
+            needed = "without a network" if net is not None else "with the network"
+            raise ValueError(
+                f"Expected load(path, net=...) {needed}, as the model in {folder} was fitted, got "
+                f"{type(net).__name__}: code is not stored beside a model."
+            )
+        return _restored(kind(**parameters_from_json(content["parameters"], net)), content, tensors, folder)
+    except (KeyError, TypeError, AttributeError, IndexError) as error:
+        raise damaged(folder, DESCRIPTION) from error
+
+
+def _restored(estimator: Any, content: dict[str, Any], tensors: dict[str, Tensor], folder: Path) -> Any:
+    estimator._targets_from_json(content["targets"])
+    encoder = content["encoder"]
+    estimator.encoder_ = None if encoder is None else TabularEncoder.from_json(encoder)
+    estimator.num_features_ = content["num_features"]
+    if content["num_columns"] is not None:
+        estimator.n_features_in_ = content["num_columns"]
+    if content["input_shape"] is not None:
+        estimator.input_shape_ = tuple(content["input_shape"])
+    if content["column_names"] is not None:
+        estimator.feature_names_in_ = np.array(content["column_names"], dtype=object)
+    estimator.history_ = [Epoch(**epoch) for epoch in content["history"]]
+    estimator.n_iter_, estimator.loss_ = len(estimator.history_), estimator.history_[-1].train_loss
+    estimator.num_rows_seen_ = content["num_rows_seen"]
+    layout = None if encoder is None else estimator.encoder_.layout
+    with torch.random.fork_rng(devices=[]):  # modules start with random numbers, which are replaced
+        parts = build_net(estimator, layout, estimator.num_features_, estimator._num_outputs)
+        model = build_model(estimator, *parts, estimator._num_outputs, estimator._likelihood())
+    _load_state(folder, model, tensors)
+    estimator.model_ = model.to(choose_device(estimator.device))
+    return estimator
+
+
+def _load_state(path: Path, module: torch.nn.Module, tensors: dict[str, Tensor]) -> None:
+    """Give a module its numbers back."""
+    try:
+        module.load_state_dict(tensors)
+    except RuntimeError as error:
+        raise ValueError(
+            f"Expected the network that the model in {path} was saved with, got one with other parameters: pass the "
+            f"same net to load."
+        ) from error

@@ -1,0 +1,78 @@
+"""Weights of rows: a weight of k is k rows."""
+
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils import compute_class_weight
+from sklearn.utils.validation import check_array
+
+from svdkl.estimators.inputs import Index
+
+Weights = npt.NDArray[np.float64]
+
+COUNTED_ROWS = 10_000  # up to so many rows, repeats included, whole weights are repeats of their rows
+
+
+def read_weights(sample_weight: Any, num_rows: int) -> Weights | None:
+    """One finite weight of at least 0 for each row, not all of them 0; None if there are none."""
+    if sample_weight is None:
+        return None
+    if isinstance(sample_weight, Real):
+        sample_weight = np.full(num_rows, sample_weight)
+    weight = check_array(sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
+    if weight.shape != (num_rows,):
+        raise ValueError(
+            f"Expected one sample weight for each of {num_rows} rows, got shape {weight.shape}: leave out what does "
+            f"not belong to them."
+        )
+    if (weight < 0).any():
+        raise ValueError(
+            f"Expected sample weights of at least 0, got {weight.min()}: a row cannot count less than none."
+        )
+    if not weight.any():
+        raise ValueError("Expected a sample weight above 0, got zero weight for all rows: give at least one row some.")
+    return weight
+
+
+def counted_rows(weight: Weights | None, num_rows: int) -> tuple[Index | None, Weights | None]:
+    """Which rows to take, and the weights that they keep; None where nothing is to be done.
+
+    Rows of weight 0 are left out. In small tables rows of whole weights are repeated, so that everything that follows
+    (bins, held-out rows, minibatches) is, to the last bit, what it would be had the table held the repeats.
+    """
+    if weight is None:
+        return None, None
+    whole = bool((weight == np.floor(weight)).all()) and weight.sum() <= max(COUNTED_ROWS, num_rows)
+    if whole:
+        return np.repeat(np.arange(num_rows), weight.astype(np.int64)), None
+    return np.flatnonzero(weight), weight[weight > 0]
+
+
+def with_class_weight(
+    class_weight: Any, classes: npt.NDArray[Any], codes: npt.NDArray[np.int64], weight: Weights | None
+) -> Weights | None:
+    """The weights of rows, times those of their classes, which shift weight between rows but add none in all."""
+    if class_weight is None:
+        return weight
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        of_class = compute_class_weight("balanced", classes=np.arange(len(classes)), y=codes, sample_weight=weight)
+    elif isinstance(class_weight, dict):
+        unknown = [label for label in class_weight if label not in classes.tolist()]
+        if unknown:
+            raise ValueError(
+                f"Expected class_weight for the classes {', '.join(map(repr, classes.tolist()))}, got one for "
+                f"{unknown[0]!r}: remove it."
+            )
+        of_class = np.array([class_weight.get(label, 1.0) for label in classes.tolist()], np.float64)
+        if not (np.isfinite(of_class).all() and (of_class >= 0).all()):
+            raise ValueError(f"Expected finite class weights of at least 0, got {class_weight!r}.")
+    else:
+        raise ValueError(f"Expected class_weight to be None, 'balanced' or a dict, got {class_weight!r}.")
+    own = np.ones(len(codes)) if weight is None else weight
+    weighted = own * np.asarray(of_class, np.float64)[codes]
+    if not weighted.any():
+        raise ValueError(f"Expected a class weight above 0, got zero weight for all rows from {class_weight!r}.")
+    # Preferring a class is no evidence: the posterior must not grow surer of it, nor the losses larger.
+    return weighted * (own.sum() / weighted.sum())

@@ -1,0 +1,111 @@
+"""The models by name. Libraries are imported when a model of theirs is asked for."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from svdkl.experiments.baselines.interface import Baseline, ClassBaseline, Gaussian, RealBaseline
+from svdkl.experiments.datasets.dataset import Task
+
+
+def _network(**options: object) -> Callable[[Task], Baseline]:
+    def make(task: Task) -> Baseline:
+        from svdkl.experiments.baselines.networks import NetworkClassifier, NetworkRegressor
+
+        return NetworkClassifier(**options) if task == "classification" else NetworkRegressor(**options)
+
+    return make
+
+
+def _boosting(task: Task) -> Baseline:
+    from svdkl.experiments.baselines.boosting import BoostingClassifier, BoostingRegressor
+
+    return BoostingClassifier() if task == "classification" else BoostingRegressor()
+
+
+def _ensemble(task: Task) -> Baseline:
+    from svdkl.experiments.baselines.ensemble import EnsembleClassifier, EnsembleRegressor
+    from svdkl.experiments.baselines.networks import NetworkClassifier, NetworkRegressor
+
+    if task == "classification":
+        return EnsembleClassifier(lambda: NetworkClassifier(recipe="dnn"))
+    return EnsembleRegressor(lambda: NetworkRegressor(recipe="dnn"))
+
+
+def _laplace(task: Task) -> Baseline:
+    from svdkl.experiments.baselines.laplace import LaplaceClassifier
+
+    return LaplaceClassifier()
+
+
+def _svgp(task: Task) -> Baseline:
+    from svdkl.experiments.baselines.svgp import SparseGP
+
+    return SparseGP()
+
+
+@dataclass(frozen=True)
+class Entry:
+    """How to make a model, for which tasks, and under which further name its tempered probabilities are reported."""
+
+    make: Callable[[Task], Baseline]
+    title: str
+    tasks: tuple[Task, ...] = ("classification", "regression")
+    tempered: str = ""
+
+    def results(self, own: str, task: Task) -> tuple[str, ...]:
+        """Names of all results of one fit."""
+        return (own, self.tempered) if self.tempered and task == "classification" else (own,)
+
+
+MODELS: dict[str, Entry] = {
+    "dnn": Entry(_network(recipe="dnn"), "network", tempered="dnn_temperature"),
+    "dnn_plus": Entry(_network(recipe="dnn_plus"), "network, one more layer"),
+    "dnn_gp": Entry(_network(recipe="dnn_gp"), "GP on frozen features"),
+    "svdkl_paper": Entry(
+        _network(recipe="svdkl", gps="outputs", evidence=False), "SV-DKL as in the paper", ("classification",)
+    ),
+    "svdkl": Entry(_network(recipe="svdkl"), "SV-DKL"),
+    "ensemble": Entry(_ensemble, "five networks"),
+    "laplace": Entry(_laplace, "network, Laplace last layer", ("classification",)),
+    "lightgbm": Entry(_boosting, "LightGBM"),
+    "svgp": Entry(_svgp, "SVGP, no network", ("regression",)),
+}
+TITLES: dict[str, str] = {
+    **{name: entry.title for name, entry in MODELS.items()},
+    **{entry.tempered: f"{entry.title}, temperature" for entry in MODELS.values() if entry.tempered},
+}
+
+
+def model_of(result: str) -> str:
+    """The model from whose fit a result comes, which is its own except for tempered ones."""
+    for name, entry in MODELS.items():
+        if result in (name, entry.tempered):
+            return name
+    raise ValueError(f"Expected a model out of {', '.join(TITLES)}, got {result!r}.")
+
+
+def make_baseline(name: str, task: Task) -> Baseline:
+    """A model by name."""
+    entry = MODELS.get(name)
+    if entry is None or task not in entry.tasks:
+        raise ValueError(f"Expected a model out of {', '.join(models_for(task))} for {task}, got {name!r}.")
+    return entry.make(task)
+
+
+def models_for(task: Task) -> Iterable[str]:
+    """Names of the models that can do a task."""
+    return [name for name, entry in MODELS.items() if task in entry.tasks]
+
+
+__all__ = [
+    "MODELS",
+    "TITLES",
+    "Baseline",
+    "ClassBaseline",
+    "Entry",
+    "Gaussian",
+    "RealBaseline",
+    "make_baseline",
+    "model_of",
+    "models_for",
+]

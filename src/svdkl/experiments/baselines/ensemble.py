@@ -1,0 +1,56 @@
+"""The mean of several networks that differ in their seed (Lakshminarayanan et al., 2017)."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from svdkl.experiments.baselines.interface import ClassBaseline, Floats, Gaussian, Labels, RealBaseline
+
+MEMBERS = 5
+SEEDS_APART = 1000  # so that the members of neighbouring seeds differ
+
+
+class EnsembleClassifier(ClassBaseline):
+    """Mean of the members' probabilities."""
+
+    def __init__(self, make: Callable[[], ClassBaseline], members: int = MEMBERS) -> None:
+        self.members = [make() for _ in range(members)]
+
+    def fit(self, X: pa.Table, y: Labels, X_held_out: pa.Table, y_held_out: Labels, seed: int) -> None:
+        """Train one member after the other on the same rows."""
+        for number, member in enumerate(self.members):
+            member.fit(X, y, X_held_out, y_held_out, seed + SEEDS_APART * number)
+
+    def predict_proba(self, X: pa.Table) -> Floats:
+        """Class probabilities (rows, C)."""
+        return np.mean([member.predict_proba(X) for member in self.members], axis=0)
+
+    def settings(self) -> dict[str, Any]:
+        """A member's settings and their number."""
+        return {"members": len(self.members), "member": self.members[0].settings()}
+
+
+class EnsembleRegressor(RealBaseline):
+    """The Gaussian with the mean and variance of the mixture of the members."""
+
+    def __init__(self, make: Callable[[], RealBaseline], members: int = MEMBERS) -> None:
+        self.members = [make() for _ in range(members)]
+
+    def fit(self, X: pa.Table, y: Labels, X_held_out: pa.Table, y_held_out: Labels, seed: int) -> None:
+        """Train one member after the other on the same rows."""
+        for number, member in enumerate(self.members):
+            member.fit(X, y, X_held_out, y_held_out, seed + SEEDS_APART * number)
+
+    def predict_distribution(self, X: pa.Table) -> Gaussian:
+        """Moments of the mixture."""
+        parts = [member.predict_distribution(X) for member in self.members]
+        means = np.stack([part.mean for part in parts])
+        # Law of total variance: mean of the variances plus variance of the means.
+        variance = np.mean([part.std**2 for part in parts], axis=0) + means.var(0)
+        return Gaussian(means.mean(0), np.sqrt(variance))
+
+    def settings(self) -> dict[str, Any]:
+        """A member's settings and their number."""
+        return {"members": len(self.members), "member": self.members[0].settings()}

@@ -1,0 +1,56 @@
+"""What a rival has to offer. All of them get the same rows to fit and the same validation rows, and no others."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Floats = npt.NDArray[np.floating]
+Labels = npt.NDArray[np.generic]
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """Predictive mean and standard deviation (noise included) of each row, in the target's unit."""
+
+    mean: Floats
+    std: Floats
+
+
+class Baseline(ABC):
+    """A model that is fitted once."""
+
+    @abstractmethod
+    def fit(self, X: pa.Table, y: Labels, X_held_out: pa.Table, y_held_out: Labels, seed: int) -> None:
+        """Fit to the rows; the held-out rows serve early stopping and whatever else the model chooses by them."""
+
+    @abstractmethod
+    def settings(self) -> dict[str, Any]:
+        """All settings that define the model, as JSON can hold them."""
+
+    def findings(self) -> dict[str, Any]:
+        """What fitting chose or counted, such as the number of epochs, as JSON can hold it."""
+        return {}
+
+    def save_history(self, path: Path) -> None:  # noqa: B027 - most have none
+        """Write what happened in each epoch, one JSON object a line, if there is something to tell."""
+
+
+class ClassBaseline(Baseline):
+    """A model of classes 0..C-1."""
+
+    @abstractmethod
+    def predict_proba(self, X: pa.Table) -> Floats:
+        """Class probabilities (rows, C)."""
+
+
+class RealBaseline(Baseline):
+    """A model of one real target."""
+
+    @abstractmethod
+    def predict_distribution(self, X: pa.Table) -> Gaussian:
+        """A Gaussian for each row."""

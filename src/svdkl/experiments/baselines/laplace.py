@@ -1,0 +1,100 @@
+"""A Laplace approximation of a trained network's last layer (MacKay, 1992; Daxberger et al., 2021).
+
+The features below that layer are computed once. On them the layer is a linear model of (Q + 1) C weights, whose
+Gauss-Newton matrix is small enough to be kept whole:
+
+    H = Σ_i (diag p_i − p_i p_iᵀ) ⊗ φ_i φ_iᵀ,   q(w) = N(w*, (H + τ I)⁻¹),   φ = (h, 1)
+
+τ is the precision of largest marginal likelihood, and the probabilities are those of logits g_c / √(1 + π/8 var g_c).
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+from scipy.optimize import minimize_scalar
+from torch import nn
+
+from svdkl.experiments.baselines.interface import ClassBaseline, Floats, Labels
+from svdkl.experiments.baselines.networks import NetworkClassifier
+from svdkl.shapes import Tensor
+from svdkl.training.evidence import cached_features
+from svdkl.training.pretrain import PlainNet
+
+ROWS_AT_ONCE = 4096
+LOG_PRECISIONS = (math.log(1e-4), math.log(1e6))
+
+
+def gauss_newton(features: Tensor, weight: Tensor) -> Tensor:
+    """H of a linear softmax model, (C P, C P), from features (N, P) and weights (C, P)."""
+    classes, inputs = weight.shape
+    total = weight.new_zeros(classes, inputs, classes, inputs)
+    for phi in features.split(ROWS_AT_ONCE):
+        p = (phi @ weight.T).softmax(1)
+        for c in range(classes):
+            for d in range(classes):
+                curvature = p[:, c] * (float(c == d) - p[:, d])
+                total[c, :, d] += (phi * curvature[:, None]).T @ phi
+    return total.reshape(classes * inputs, classes * inputs)
+
+
+class LaplaceClassifier(ClassBaseline):
+    """The plain network with a Gaussian on its last layer's weights."""
+
+    def __init__(self, **options: Any) -> None:
+        self.network = NetworkClassifier(recipe="dnn", **options)
+        self.log_precision = 0.0
+
+    def fit(self, X: pa.Table, y: Labels, X_held_out: pa.Table, y_held_out: Labels, seed: int) -> None:
+        """Train the network, then fit the Gaussian to the rows that the network was fitted to."""
+        self.network.fit(X, y, X_held_out, y_held_out, seed)
+        layer = self._plain().layer[0]
+        assert isinstance(layer, nn.Linear)
+        self.weight = torch.cat([layer.weight, layer.bias[:, None]], 1).detach().double()
+        values, self.directions = torch.linalg.eigh(gauss_newton(self._features(X), self.weight))
+        self.curvatures = values.clamp(min=0)
+        size, norm = float(len(values)), float(self.weight.square().sum())
+
+        def loss(log_precision: float) -> float:
+            # −log p(y | τ) = ½ τ |w*|² − ½ P log τ + ½ log |H + τ I| + what does not depend on τ
+            precision = math.exp(log_precision)
+            determinant = float((self.curvatures + precision).log().sum())
+            return 0.5 * (precision * norm - size * log_precision + determinant)
+
+        self.log_precision = float(minimize_scalar(loss, bounds=LOG_PRECISIONS, method="bounded").x)
+
+    def predict_proba(self, X: pa.Table) -> Floats:
+        """Class probabilities (rows, C)."""
+        parts = self._features(X).split(ROWS_AT_ONCE)
+        return np.concatenate([self._probabilities(part).numpy() for part in parts])
+
+    def settings(self) -> dict[str, Any]:
+        """The network's parameters; the approximation has none."""
+        return self.network.settings()
+
+    def findings(self) -> dict[str, Any]:
+        """What the network tells, and the precision."""
+        return {**self.network.findings(), "prior_precision": math.exp(self.log_precision)}
+
+    def _probabilities(self, features: Tensor) -> Tensor:
+        classes, inputs = self.weight.shape
+        scaled = self.directions / (self.curvatures + math.exp(self.log_precision)).sqrt()
+        # A shift of all logits means nothing, but its variance is the prior's: only contrasts count.
+        deviation = torch.einsum("bp,cpk->bck", features, scaled.reshape(classes, inputs, -1))
+        deviation = deviation - deviation.mean(1, keepdim=True)
+        g = features @ self.weight.T
+        g = g - g.mean(1, keepdim=True)
+        return (g / (1 + math.pi / 8 * deviation.square().sum(2)).sqrt()).softmax(1)
+
+    def _plain(self) -> PlainNet:
+        plain = self.network.estimator.model_
+        assert isinstance(plain, PlainNet)
+        return plain
+
+    def _features(self, X: pa.Table) -> Tensor:
+        encoder = self.network.estimator.encoder_
+        assert encoder is not None
+        h = cached_features(self._plain().net, encoder.transform(X)).double()
+        return torch.cat([h, h.new_ones(len(h), 1)], 1)

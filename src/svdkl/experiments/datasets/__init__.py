@@ -1,0 +1,38 @@
+"""The data sets by name."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from svdkl.experiments.datasets.adult import ADULT
+from svdkl.experiments.datasets.built_in import load_progression, load_tumours
+from svdkl.experiments.datasets.connect4 import CONNECT4
+from svdkl.experiments.datasets.covertype import COVERTYPE
+from svdkl.experiments.datasets.dataset import Dataset, Split, hold_out, split
+from svdkl.experiments.datasets.diabetes import DIABETES
+from svdkl.experiments.datasets.flights import load_airline, load_flights
+from svdkl.experiments.datasets.regression import LOADERS as REGRESSION
+
+LOADERS: dict[str, Callable[[Path | None, bool], Dataset]] = {
+    "adult": ADULT.load,
+    "connect4": CONNECT4.load,
+    "covertype": COVERTYPE.load,
+    "diabetes": DIABETES.load,
+    "flights": load_flights,
+    "airline": load_airline,
+    "tumours": load_tumours,
+    "progression": load_progression,
+    **REGRESSION,
+}
+
+
+def load_dataset(name: str, data_dir: Path | None = None, download: bool = False) -> Dataset:
+    """Load a data set by name, from ``data_dir``, else the folder that SVDKL_DATA names, else the user's cache.
+
+    With ``download``, a set that is not there and that OpenML has is fetched and kept in that folder.
+    """
+    if name not in LOADERS:
+        raise ValueError(f"Expected a data set out of {', '.join(LOADERS)}, got {name!r}.")
+    return LOADERS[name](data_dir, download)
+
+
+__all__ = ["LOADERS", "Dataset", "Split", "hold_out", "load_dataset", "split"]

@@ -1,0 +1,88 @@
+"""A data set, and how its rows are split: the same rows for every model."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from sklearn.model_selection import KFold, train_test_split
+
+Task = Literal["classification", "regression"]
+Array = npt.NDArray[np.generic]
+Rows = npt.NDArray[np.int64]
+
+NUM_FOLDS = 5
+VALIDATION_SHARE = 0.1
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A table, what is to be predicted from it, and which split its literature uses.
+
+    Attributes
+    ----------
+    target
+        Class numbers 0..C-1 (int64), or real values (float64).
+    classes
+        Names of the classes; empty for regression.
+    test_fold
+        For each row the fold in which it is a test row, if the set comes with folds.
+    held_out_rows
+        If above 0, so many random rows are the test rows instead of a fifth.
+    """
+
+    name: str
+    table: pa.Table
+    target: Array
+    task: Task
+    classes: tuple[str, ...] = ()
+    test_fold: Array | None = None
+    held_out_rows: int = 0
+
+
+@dataclass(frozen=True)
+class Split:
+    """Numbers of the training and of the test rows, ascending."""
+
+    train: Rows
+    test: Rows
+
+
+def num_folds(dataset: Dataset) -> int | None:
+    """How many folds there are; None where each fold is a random draw of its own."""
+    if dataset.held_out_rows:
+        return None
+    return NUM_FOLDS if dataset.test_fold is None else int(np.max(dataset.test_fold.astype(np.int64))) + 1
+
+
+def split(dataset: Dataset, fold: int) -> Split:
+    """Training and test rows of a fold.
+
+    A set's own folds where it has some; for sets with ``held_out_rows`` a random draw seeded by the fold's number;
+    otherwise five shuffled folds.
+    """
+    folds = num_folds(dataset)
+    if fold < 0 or (folds is not None and fold >= folds):
+        upper = "" if folds is None else f" and below {folds}"
+        raise ValueError(f"Expected a fold of {dataset.name} of at least 0{upper}, got {fold}.")
+    rows = dataset.table.num_rows
+    if dataset.test_fold is not None:
+        return Split(np.flatnonzero(dataset.test_fold != fold), np.flatnonzero(dataset.test_fold == fold))
+    if dataset.held_out_rows:
+        if dataset.held_out_rows >= rows:
+            raise ValueError(
+                f"Expected more than {dataset.held_out_rows} rows in {dataset.name}, got {rows}: so many are held out."
+            )
+        order = np.random.default_rng(fold).permutation(rows).astype(np.int64)
+        test, train = order[: dataset.held_out_rows], order[dataset.held_out_rows :]
+        return Split(np.sort(train), np.sort(test))
+    train, test = list(KFold(NUM_FOLDS, shuffle=True, random_state=0).split(np.empty(rows)))[fold]
+    return Split(train.astype(np.int64), test.astype(np.int64))
+
+
+def hold_out(dataset: Dataset, train: Rows, seed: int) -> tuple[Rows, Rows]:
+    """The training rows as rows to fit and validation rows: a tenth, with each class's share for classes."""
+    classes = dataset.target[train] if dataset.task == "classification" else None
+    fit, validation = train_test_split(train, test_size=VALIDATION_SHARE, random_state=seed, stratify=classes)
+    return np.sort(fit), np.sort(validation)

@@ -1,0 +1,103 @@
+"""Folders of results: results/SUITE/DATASET/MODEL/RUN/ with metrics.json, config.json and provenance.json.
+
+A folder is there as a whole or not at all: it is written under another name and renamed.
+"""
+
+import json
+import math
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from svdkl.experiments.suites import Suite, Task
+
+FILES = ("metrics", "config", "provenance")
+PART = ".part"
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one run of one model gave."""
+
+    dataset: str
+    model: str
+    run: str
+    metrics: dict[str, Any]
+    config: dict[str, Any]
+    provenance: dict[str, Any]
+
+
+def folder_of(root: Path, task: Task, result: str) -> Path:
+    """Where a result of a task belongs."""
+    return root / task.suite / task.dataset / result / task.run
+
+
+def open_scratch(root: Path) -> None:
+    """Make the scratch folder, if it is not there, one that git does not look into."""
+    root.mkdir(parents=True, exist_ok=True)
+    ignored = root / ".gitignore"
+    if not ignored.exists():
+        ignored.write_text("*\n")
+
+
+def is_finished(root: Path, task: Task, results: tuple[str, ...]) -> bool:
+    """Whether all results of a task are there."""
+    return all(folder_of(root, task, result).is_dir() for result in results)
+
+
+def write_result(folder: Path, documents: Mapping[str, Mapping[str, Any]]) -> None:
+    """Write a result's documents, all or nothing. One that is there already stays."""
+    beside = folder.with_name(f".{folder.name}-{os.getpid()}{PART}")
+    try:
+        beside.mkdir(parents=True)
+        for name in FILES:
+            with (beside / f"{name}.json").open("w") as file:
+                json.dump(_plain(documents[name]), file, indent=2, allow_nan=False)
+                file.write("\n")
+                file.flush()
+                os.fsync(file.fileno())
+        if not folder.exists():
+            beside.rename(folder)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def remove_remains(root: Path, task: Task, results: tuple[str, ...]) -> None:
+    """Delete what a killed process has left of this task."""
+    for result in results:
+        folder = folder_of(root, task, result)
+        for part in folder.parent.glob(f".{folder.name}-*{PART}"):
+            shutil.rmtree(part, ignore_errors=True)
+
+
+def read_results(root: Path, suite: Suite) -> Iterator[Result]:
+    """All results of a suite that are there."""
+    for dataset in suite.datasets:
+        for model in suite.results:
+            for folder in sorted((root / suite.name / dataset / model).glob("[!.]*")):
+                yield Result(dataset, model, folder.name, *(_read(folder / f"{name}.json") for name in FILES))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads(path.read_text()))
+    except (OSError, ValueError) as error:
+        raise ValueError(
+            f"Expected a result in {path}, but it cannot be read: delete its folder and run the suite again."
+        ) from error
+
+
+def _plain(value: Any) -> Any:
+    """What JSON can hold: numbers that are not finite as null, and anything that it does not know as text."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return repr(value)

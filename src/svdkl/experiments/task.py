@@ -1,0 +1,127 @@
+"""One task from top to bottom: load, split, fit, predict, score."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from svdkl.experiments.baselines import Baseline, ClassBaseline, RealBaseline, make_baseline
+from svdkl.experiments.baselines.interface import Floats, Labels
+from svdkl.experiments.baselines.temperature import Temperature
+from svdkl.experiments.datasets import hold_out, load_dataset, split
+from svdkl.experiments.datasets.dataset import Array, Rows
+from svdkl.experiments.provenance import provenance
+from svdkl.experiments.results import folder_of, open_scratch, remove_remains, write_result
+from svdkl.experiments.suites import Suite, Task
+from svdkl.metrics import evaluate_classification, evaluate_regression
+
+SHORT = {
+    "negative_log_probability": "nlp",
+    "brier_score": "brier",
+    "expected_calibration_error": "ece",
+    "adaptive_calibration_error": "ace",
+    "gaussian_nlpd": "nlpd",
+    "crps_gaussian": "crps",
+    "interval_coverage": "coverage95",
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Scores of one result, with what it took, and its predictions."""
+
+    metrics: dict[str, Any]
+    predictions: dict[str, Floats]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some rows of a data set."""
+
+    X: pa.Table
+    y: Array
+
+
+def run_task(
+    suite: Suite, task: Task, results: Path, scratch: Path, data_dir: Path | None = None, download: bool = False
+) -> None:
+    """Do a task and write its results; predictions and the history of training go to the scratch folder."""
+    dataset = load_dataset(task.dataset, data_dir, download)
+    if dataset.task != suite.kind:
+        raise ValueError(f"Expected a set for {suite.kind} in the suite {suite.name}, got {dataset.name}.")
+    rows = split(dataset, task.fold)
+    fit_rows, validation_rows = hold_out(dataset, rows.train, task.seed)
+
+    def part(index: Rows) -> Part:
+        return Part(dataset.table.take(pa.array(index)), dataset.target[index])
+
+    fit, validation, test = part(fit_rows), part(validation_rows), part(rows.test)
+    model = make_baseline(task.model, dataset.task)
+    start = time.perf_counter()
+    model.fit(fit.X, fit.y, validation.X, validation.y, task.seed)
+    train_seconds = time.perf_counter() - start
+    outcomes = score(model, suite.results_of(task.model), validation, test, train_seconds)
+
+    sizes = {"n_train": len(rows.train), "n_fit": len(fit.y), "n_validation": len(validation.y), "n_test": len(test.y)}
+    sizes["n_columns"] = fit.X.num_columns
+    where = provenance(task.seed, f"python -m svdkl.experiments {' '.join(task.arguments)}")
+    remove_remains(results, task, suite.results_of(task.model))
+    open_scratch(scratch)
+    for name, outcome in outcomes.items():
+        keep_scratch(folder_of(scratch, task, name), model, outcome, rows.test)
+    for name, outcome in outcomes.items():
+        config = {**asdict(task), "model": name, "trained_as": task.model, "settings": model.settings()}
+        documents: Mapping[str, Mapping[str, Any]] = {
+            "metrics": {**outcome.metrics, **sizes},
+            "config": {**config, "findings": model.findings()},
+            "provenance": where,
+        }
+        write_result(folder_of(results, task, name), documents)
+
+
+def score(
+    model: Baseline, names: tuple[str, ...], validation: Part, test: Part, train_seconds: float
+) -> dict[str, Outcome]:
+    """Predictions for the test rows and their scores, by the name of the result."""
+    start = time.perf_counter()
+    if isinstance(model, RealBaseline):
+        predicted = model.predict_distribution(test.X)
+        seconds = {"train_seconds": train_seconds, "predict_seconds": time.perf_counter() - start}
+        metrics = _shortened(evaluate_regression(predicted.mean, predicted.std, test.y))
+        return {names[0]: Outcome({**metrics, **seconds}, {"mean": predicted.mean, "std": predicted.std})}
+    assert isinstance(model, ClassBaseline)
+    p = model.predict_proba(test.X)
+    seconds = {"train_seconds": train_seconds, "predict_seconds": time.perf_counter() - start}
+    outcomes = {names[0]: Outcome({**_class_metrics(p, test.y), **seconds}, {"probabilities": p})}
+    for tempered in names[1:]:
+        # Its time of training is the model's and its own.
+        start = time.perf_counter()
+        temperature = Temperature()
+        temperature.fit(model.predict_proba(validation.X), validation.y)
+        own = {**seconds, "train_seconds": train_seconds + time.perf_counter() - start}
+        scaled = temperature.apply(p)
+        metrics = {**_class_metrics(scaled, test.y), **own, "temperature": temperature.value}
+        outcomes[tempered] = Outcome(metrics, {"probabilities": scaled})
+    return outcomes
+
+
+def _class_metrics(p: Floats, labels: Labels) -> dict[str, float]:
+    # Sums of many float32 differ from one by more than a metric may.
+    p = p.astype(np.float64)
+    return _shortened(evaluate_classification(p / p.sum(1, keepdims=True), labels))
+
+
+def _shortened(metrics: dict[str, float]) -> dict[str, float]:
+    return {SHORT.get(name, name): float(value) for name, value in metrics.items()}
+
+
+def keep_scratch(folder: Path, model: Baseline, outcome: Outcome, test_rows: Rows) -> None:
+    """Predictions with their rows' numbers, which are too large to keep beside the results."""
+    folder.mkdir(parents=True, exist_ok=True)
+    arrays = {name: values.astype(np.float32) for name, values in outcome.predictions.items()}
+    np.savez_compressed(folder / "predictions.npz", allow_pickle=False, rows=test_rows, **arrays)
+    model.save_history(folder / "history.jsonl")

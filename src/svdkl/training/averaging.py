@@ -1,0 +1,64 @@
+"""The running average of a module's weights: what is scored, kept and used; the weights themselves are what is trained.
+
+Single states along the path of a stochastic optimiser lie around a better one; their average is near it long before
+small steps would get there.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import nn
+
+from svdkl.shapes import Tensor
+
+EARLY = 9  # the average reaches back over one in so many of all steps, until it reaches back as far as it is meant to
+
+
+class Average:
+    """An exponential average of all floating-point parameters and buffers.
+
+    Parameters
+    ----------
+    decay
+        Share of the average that a step leaves; 0 for the weights as they are.
+    """
+
+    def __init__(self, module: nn.Module, decay: float) -> None:
+        self.decay = decay
+        self.steps = 0
+        self._live = {name: t for name, t in module.state_dict().items() if t.is_floating_point()}
+        self._mean = {name: t.clone() for name, t in self._live.items()}
+
+    @torch.no_grad()
+    def update(self) -> None:
+        """Take in the module's present weights."""
+        self.steps += 1
+        decay = min(self.decay, self.steps / (EARLY + self.steps))
+        torch._foreach_lerp_(list(self._mean.values()), list(self._live.values()), 1 - decay)
+
+    @contextmanager
+    def in_place(self) -> Iterator[None]:
+        """The module with the averaged weights."""
+        self._swap()
+        try:
+            yield
+        finally:
+            self._swap()
+
+    def state(self) -> dict[str, Tensor]:
+        """The averaged weights by name."""
+        return {name: t.clone() for name, t in self._mean.items()}
+
+    def load(self, state: dict[str, Tensor], steps: int) -> None:
+        """Go on from an average of so many steps; names that are not in it keep what they have."""
+        for name, t in state.items():
+            self._mean[name].copy_(t)
+        self.steps = steps
+
+    @torch.no_grad()
+    def _swap(self) -> None:
+        for name, live in self._live.items():
+            trained = live.clone()
+            live.copy_(self._mean[name])
+            self._mean[name].copy_(trained)

@@ -1,0 +1,222 @@
+"""A saved model: comes back bit for bit, or is refused in one sentence."""
+
+import json
+import os
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from refusals import refused
+from sklearn.datasets import make_blobs
+from sklearn.exceptions import NotFittedError
+from torch import nn
+
+import svdkl.estimators.folder as folder_module
+from svdkl import SVDKLClassifier, SVDKLRegressor
+from svdkl.training.config import RECIPES
+
+SMALL = {"hidden": (16,), "num_features": 6, "grid_size": 8, "max_iter": 3, "evidence": False, "random_state": 0}
+
+
+def table(num_rows=150):
+    X, y = make_blobs(num_rows, centers=3, random_state=0, cluster_std=3.0)
+    frame = pd.DataFrame({"size": X[:, 0], "sign": np.where(X[:, 1] > 0, "plus", "minus"), "other": X[:, 1]})
+    frame.loc[::7, "size"] = np.nan
+    return frame, y
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    X, y = table()
+    model = SVDKLClassifier(**{**SMALL, "evidence": True}).fit(X, y)
+    path = tmp_path_factory.mktemp("models") / "model"
+    model.save(path)
+    return model, path
+
+
+@pytest.fixture
+def copied(saved, tmp_path):
+    return shutil.copytree(saved[1], tmp_path / "copy")
+
+
+# ------------------------------------------------------------------------------------------------------------- round
+
+
+@pytest.mark.parametrize("gps", ["features", "outputs"])
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_classifiers_come_back_bit_for_bit(recipe, gps, tmp_path):
+    X, y = table()
+    labels = np.array(["low", "middle", "high"])[y]
+    model = SVDKLClassifier(**SMALL, recipe=recipe, gps=gps, class_weight={"low": 2.0}).fit(X, labels)
+    model.save(tmp_path / "model")
+    before = torch.get_rng_state()
+    again = SVDKLClassifier.load(tmp_path / "model")
+    assert torch.equal(torch.get_rng_state(), before)
+    assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
+    assert np.array_equal(again.predict(X), model.predict(X))
+    assert again.get_params() == model.get_params()
+    assert again.classes_.dtype == model.classes_.dtype
+    assert again.feature_names_in_.tolist() == ["size", "sign", "other"]
+    assert (again.n_iter_, again.loss_, again.history_) == (model.n_iter_, model.loss_, model.history_)
+    again.partial_fit(X, labels)  # and can go on learning
+    assert again.num_rows_seen_ == model.num_rows_seen_ + 150
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", "student_t", "negative_binomial"])
+def test_regressors_come_back_bit_for_bit(likelihood, tmp_path):
+    X, y = table()
+    model = SVDKLRegressor(**SMALL, likelihood=likelihood).fit(X, np.stack([y * 30, y + 5], 1))
+    model.save(tmp_path / "model")
+    again = SVDKLRegressor.load(str(tmp_path / "model"))
+    for one, other in zip(model.predict(X, return_std=True), again.predict(X, return_std=True), strict=True):
+        assert np.array_equal(one, other)
+    assert np.array_equal(again.predict_quantiles(X[:9]), model.predict_quantiles(X[:9]))
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.array([3, -1, 7]),
+        np.array([0.0, 1.0, 2.0]),
+        np.array(["a", "b", "c"]),
+        np.array(["ä", "b", "c"], dtype=object),
+    ],
+    ids=lambda labels: labels.dtype.str,
+)
+def test_labels_keep_their_type(labels, tmp_path):
+    X, y = table()
+    model = SVDKLClassifier(**SMALL, recipe="dnn").fit(X, labels[y])
+    model.save(tmp_path / "model")
+    again = SVDKLClassifier.load(tmp_path / "model")
+    assert again.classes_.dtype == model.classes_.dtype
+    assert again.classes_.tolist() == model.classes_.tolist()
+
+
+def test_a_network_of_ones_own_needs_its_code(tmp_path):
+    X, y = make_blobs(120, random_state=0)
+    net = nn.Sequential(nn.Linear(2, 8), nn.Tanh())
+    model = SVDKLClassifier(**SMALL, net=net).fit(X, y)
+    model.save(tmp_path / "model")
+    refused(lambda: SVDKLClassifier.load(tmp_path / "model"), "net=", "code")
+    again = SVDKLClassifier.load(tmp_path / "model", net=nn.Sequential(nn.Linear(2, 8), nn.Tanh()))
+    assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
+    other = nn.Sequential(nn.Linear(2, 9), nn.Tanh())
+    refused(lambda: SVDKLClassifier.load(tmp_path / "model", net=other), "parameters")
+
+
+def test_a_model_without_its_own_network_takes_none(saved):
+    refused(lambda: SVDKLClassifier.load(saved[1], net=nn.Identity()), "without a network")
+
+
+def test_objects_are_not_saved(tmp_path):
+    X, y = table()
+    with pytest.raises(NotFittedError):
+        SVDKLClassifier().save(tmp_path / "model")
+    model = SVDKLClassifier(**SMALL, recipe="dnn", kernel=nn.Identity()).fit(X, y)
+    refused(lambda: model.save(tmp_path / "model"), "kernel")
+    assert list(tmp_path.iterdir()) == []
+
+
+# --------------------------------------------------------------------------------------------------------- what is not
+
+
+def test_every_changed_byte_of_the_tensors_is_noticed(copied):
+    file = copied / "model.safetensors"
+    data = file.read_bytes()
+    for place in [0, 1, 7, 8, 40, 200, *range(300, len(data), len(data) // 20), len(data) - 1]:
+        file.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+        refused(lambda: SVDKLClassifier.load(copied), "model.safetensors", "damaged")
+    file.write_bytes(data)
+    SVDKLClassifier.load(copied)
+
+
+def test_every_changed_value_of_the_description_is_noticed(copied):
+    file = copied / "model.json"
+    text = file.read_text()
+    for place in range(0, len(text), len(text) // 60):
+        if text[place].isspace():
+            continue
+        file.write_text(text[:place] + ("7" if text[place] != "7" else "3") + text[place + 1 :])
+        refused(lambda: SVDKLClassifier.load(copied))
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "model.json"])
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.999])
+def test_truncated_files_are_noticed(copied, name, share):
+    file = copied / name
+    data = file.read_bytes()
+    file.write_bytes(data[: int(share * len(data))])
+    refused(lambda: SVDKLClassifier.load(copied))
+
+
+def rewritten(path, **changes):
+    description = json.loads((path / "model.json").read_text())
+    (path / "model.json").write_text(json.dumps({**description, **changes}))
+
+
+def test_foreign_and_newer_folders_are_refused(copied, tmp_path):
+    refused(lambda: SVDKLClassifier.load(tmp_path / "nowhere"), "nowhere")
+    refused(lambda: SVDKLRegressor.load(copied), "SVDKLRegressor", "SVDKLClassifier")
+    rewritten(copied, version=2)
+    refused(lambda: SVDKLClassifier.load(copied), "version 2", "update")
+    for version in (0, None, "1", 1.5, True):
+        rewritten(copied, version=version)
+        refused(lambda: SVDKLClassifier.load(copied))
+    rewritten(copied, format="another program")
+    refused(lambda: SVDKLClassifier.load(copied), "format")
+    for text in ("", "[]", "null", "{}", "[" * 100_000):
+        (copied / "model.json").write_text(text)
+        refused(lambda: SVDKLClassifier.load(copied))
+    (copied / "model.json").write_bytes(b"\xff\xfe\x00")
+    refused(lambda: SVDKLClassifier.load(copied))
+
+
+@pytest.mark.parametrize("missing", ["class", "parameters", "targets", "encoder", "history", "num_features"])
+def test_a_description_without_a_part_is_refused(copied, missing):
+    """Also where the hash is right, as in a file that someone has written on purpose."""
+    content = json.loads((copied / "model.json").read_text())["content"]
+    del content[missing]
+    rewritten(copied, content=content, sha256_of_content=folder_module._hash_of(content))
+    refused(lambda: SVDKLClassifier.load(copied))
+
+
+# ------------------------------------------------------------------------------------------------------------ writing
+
+
+def test_saving_replaces_a_model_but_nothing_else(saved, tmp_path):
+    model, _ = saved
+    model.save(tmp_path / "deep" / "model")
+    model.save(tmp_path / "deep" / "model")
+    assert sorted(os.listdir(tmp_path / "deep")) == ["model"]
+    assert sorted(os.listdir(tmp_path / "deep" / "model")) == ["model.json", "model.safetensors"]
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter.txt").write_text("years of work")
+    refused(lambda: model.save(tmp_path / "thesis"), "thesis")
+    refused(lambda: model.save(tmp_path / "thesis" / "chapter.txt"), "chapter.txt")
+    assert (tmp_path / "thesis" / "chapter.txt").read_text() == "years of work"
+
+
+@pytest.mark.parametrize("broken", ["save_file", "os.fsync", "rename"])
+def test_a_failed_save_leaves_what_was_there(saved, tmp_path, monkeypatch, broken):
+    model, _ = saved
+    X, _ = table()
+    path = tmp_path / "model"
+    model.save(path)
+    expected = SVDKLClassifier.load(path).predict_proba(X)
+
+    def full(*_, **__):
+        raise OSError("No space left on device")
+
+    with monkeypatch.context() as patch:
+        if broken == "save_file":
+            patch.setattr(folder_module, "save_file", full)
+        elif broken == "os.fsync":
+            patch.setattr(folder_module.os, "fsync", full)
+        else:  # the second renaming, when the old folder is out of the way already
+            rename = type(path).rename
+            patch.setattr(type(path), "rename", lambda a, b: full() if a.name == "new" else rename(a, b))
+        refused(lambda: model.save(path), "No space", error=OSError)
+    assert os.listdir(tmp_path) == ["model"]
+    assert np.array_equal(SVDKLClassifier.load(path).predict_proba(X), expected)

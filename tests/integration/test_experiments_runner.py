@@ -1,0 +1,267 @@
+"""Suites run task by task, go on where they were cut off, and leave nothing half-written."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from refusals import refused
+
+from svdkl.experiments import results as results_module
+from svdkl.experiments import runner
+from svdkl.experiments.baselines import MODELS, ClassBaseline, Entry
+from svdkl.experiments.commands import main
+from svdkl.experiments.progress import Estimate, duration
+from svdkl.experiments.results import folder_of, is_finished, read_results, write_result
+from svdkl.experiments.runner import Place, run_suite, task_command
+from svdkl.experiments.suites import SUITES, Task, get_suite, parse_only, select
+from svdkl.experiments.task import run_task
+
+SMOKE = get_suite("smoke")
+ENVIRONMENT = {**os.environ, "SVDKL_UNCHECKED_SHAPES": "1", "OMP_NUM_THREADS": "1"}
+
+
+class Frequencies(ClassBaseline):
+    """The same probabilities for all rows."""
+
+    fits = 0
+
+    def fit(self, X: pa.Table, y: np.ndarray, X_held_out: pa.Table, y_held_out: np.ndarray, seed: int) -> None:
+        type(self).fits += 1
+        self.p = np.bincount(y) / len(y)
+        self.seen = (X, X_held_out)
+
+    def predict_proba(self, X: pa.Table) -> np.ndarray:
+        return np.tile(self.p, (X.num_rows, 1))
+
+    def settings(self) -> dict:
+        return {"kernel": np.mean, "sizes": (1, 2), "rate": float("nan")}
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch) -> Place:
+    """Frequencies in place of all models, and tasks in this process."""
+    place = Place(tmp_path / "results", tmp_path / "scratch")
+    for name, entry in MODELS.items():
+        monkeypatch.setitem(MODELS, name, Entry(lambda task: Frequencies(), name, tempered=entry.tempered))
+    monkeypatch.setattr(Frequencies, "fits", 0)
+
+    def here(task: Task, place: Place) -> str | None:
+        run_task(SMOKE, task, place.results, place.scratch)
+        return None
+
+    monkeypatch.setattr(runner, "run_in_process", here)
+    return place
+
+
+def test_a_fit_serves_all_its_results_and_is_not_done_again(place):
+    tasks = select(SMOKE, parse_only("model=dnn,model=lightgbm,fold=0"))
+    lines: list[str] = []
+    assert run_suite(SMOKE, tasks, place, lines.append) == []
+    assert Frequencies.fits == 2
+    found = {result.model: result for result in read_results(place.results, SMOKE)}
+    assert set(found) == {"dnn", "dnn_temperature", "lightgbm"}
+    assert found["dnn_temperature"].config["trained_as"] == "dnn"
+    assert found["dnn_temperature"].metrics["train_seconds"] >= found["dnn"].metrics["train_seconds"]
+
+    assert run_suite(SMOKE, tasks, place, lines.append) == []
+    assert Frequencies.fits == 2
+    assert lines[-1] == "smoke: 2 tasks, 2 finished before, 0 to run."
+
+    # One of two results is lost: the fit is done again, and what was there stays as it was.
+    before = folder_of(place.results, tasks[0], "dnn").stat().st_ino
+    lost = folder_of(place.results, tasks[0], "dnn_temperature")
+    for path in lost.iterdir():
+        path.unlink()
+    lost.rmdir()
+    assert run_suite(SMOKE, tasks, place, lines.append) == []
+    assert Frequencies.fits == 3
+    assert lost.is_dir()
+    assert folder_of(place.results, tasks[0], "dnn").stat().st_ino == before
+
+
+def test_what_a_result_holds(place):
+    task = Task("smoke", "tumours", "lightgbm", 1, 0)
+    run_task(SMOKE, task, place.results, place.scratch)
+    folder = place.results / "smoke" / "tumours" / "lightgbm" / "fold1-seed0"
+    assert sorted(path.name for path in folder.iterdir()) == ["config.json", "metrics.json", "provenance.json"]
+    metrics, config, record = (
+        json.loads((folder / f"{name}.json").read_text()) for name in ("metrics", "config", "provenance")
+    )
+    names = ["accuracy", "nlp", "ece", "brier", "auroc", "train_seconds", "predict_seconds", "n_train", "n_test"]
+    assert set(names) <= set(metrics)
+    assert metrics["n_fit"] + metrics["n_validation"] == metrics["n_train"]
+    assert metrics["n_train"] + metrics["n_test"] == 569
+    assert metrics["auroc"] == 0.5
+    assert config["settings"]["sizes"] == [1, 2]
+    assert config["settings"]["rate"] is None
+    assert set(record) == {"commit", "dirty", "versions", "seed", "machine", "date", "command"}
+    assert record["versions"]["torch"]
+    assert record["machine"]["threads"] >= 1
+    assert record["command"] == "python -m svdkl.experiments run-task smoke tumours lightgbm --fold 1 --seed 0"
+    kept = np.load(place.scratch / "smoke" / "tumours" / "lightgbm" / "fold1-seed0" / "predictions.npz")
+    assert kept["probabilities"].shape == (len(kept["rows"]), 2)
+
+
+def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):
+    folder = tmp_path / "fold0-seed0"
+    documents = {"metrics": {"nlp": 1.0}, "config": {}, "provenance": {}}
+
+    def no_space(*arguments: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(results_module.os, "fsync", no_space)
+        with pytest.raises(OSError, match="No space"):
+            write_result(folder, documents)
+    assert list(tmp_path.iterdir()) == []
+    write_result(folder, documents)
+    write_result(folder, {**documents, "metrics": {"nlp": 2.0}})
+    assert json.loads((folder / "metrics.json").read_text()) == {"nlp": 1.0}
+    assert [path.name for path in tmp_path.iterdir()] == ["fold0-seed0"]
+
+
+def test_remains_of_a_killed_task_do_not_count_and_go(place):
+    task = Task("smoke", "tumours", "lightgbm", 0, 0)
+    remains = folder_of(place.results, task, "lightgbm").with_name(".fold0-seed0-123.part")
+    remains.mkdir(parents=True)
+    (remains / "metrics.json").write_text("{")
+    assert not is_finished(place.results, task, ("lightgbm",))
+    assert list(read_results(place.results, SMOKE)) == []
+    run_suite(SMOKE, [task], place, lambda line: None)
+    assert [path.name for path in remains.parent.iterdir()] == ["fold0-seed0"]
+
+
+def test_damaged_results_are_named(place):
+    task = Task("smoke", "tumours", "lightgbm", 0, 0)
+    run_task(SMOKE, task, place.results, place.scratch)
+    (folder_of(place.results, task, "lightgbm") / "metrics.json").write_text("{")
+    refused(lambda: list(read_results(place.results, SMOKE)), "metrics.json", "delete its folder")
+
+
+def test_a_failure_does_not_stop_the_others(place, monkeypatch):
+    def fails(task: Task, place: Place) -> str | None:
+        return "out of memory" if task.model == "dnn" else None
+
+    monkeypatch.setattr(runner, "run_in_process", fails)
+    lines: list[str] = []
+    failed = run_suite(SMOKE, select(SMOKE, parse_only("fold=0")), place, lines.append)
+    assert [task.model for task in failed] == ["dnn"]
+    assert "[1/6] tumours dnn fold0-seed0: failed, out of memory" in lines
+
+
+def test_processes(tmp_path, monkeypatch, capsys):
+    """The real thing: a task in a process of its own, and one that cannot be done."""
+    for name in ("SVDKL_UNCHECKED_SHAPES", "OMP_NUM_THREADS"):
+        monkeypatch.setenv(name, "1")
+    place = ["--results", str(tmp_path / "results"), "--scratch", str(tmp_path / "scratch"), "--threads", "1"]
+    assert main(["run", "smoke", "--only", "model=lightgbm,fold=0", *place]) == 0
+    assert "[1/1] tumours lightgbm fold0-seed0: done in" in capsys.readouterr().out
+    task = Task("smoke", "tumours", "lightgbm", 0, 0)
+    record = json.loads((folder_of(tmp_path / "results", task, "lightgbm") / "provenance.json").read_text())
+    assert record["machine"]["threads"] == 1
+
+    monkeypatch.setenv("SVDKL_DATA", str(tmp_path))
+    assert main(["run", "tabular", "--only", "dataset=adult,model=lightgbm,seed=0", *place]) == 1
+    said = capsys.readouterr()
+    assert "failed, Expected adult.parquet" in said.out
+    assert "Traceback" not in said.out + said.err
+    assert not (tmp_path / "results" / "tabular").exists()
+
+
+def test_an_interrupt_leaves_nothing(tmp_path):
+    results = tmp_path / "results"
+    command = [sys.executable, "-m", "svdkl.experiments", "run", "smoke", "--only", "model=svdkl"]
+    command += ["--results", str(results), "--scratch", str(tmp_path / "scratch"), "--threads", "1"]
+    log = tmp_path / "scratch" / "smoke" / "tumours" / "svdkl" / "fold0-seed0" / "log.txt"
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, **pipes, text=True, env=ENVIRONMENT) as process:
+        start = time.monotonic()
+        while not log.exists() and time.monotonic() - start < 60:
+            time.sleep(0.05)
+        time.sleep(1.0)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert errors.startswith("Interrupted")
+    assert not [path for path in results.rglob("*") if path.is_file()]
+
+
+def test_commands_name_the_task():
+    task = Task("regression", "yacht", "svgp", 3, 0)
+    command = task_command(task, Place(Path("r"), Path("s"), Path("d"), True, 2))
+    assert command[1:5] == ["-m", "svdkl.experiments", "--debug", "run-task"]
+    assert command[5:10] == ["regression", "yacht", "svgp", "--fold", "3"]
+    assert command[-5:] == ["--data-dir", "d", "--download", "--threads", "2"]
+
+
+def test_suites_are_whole():
+    for suite in SUITES.values():
+        tasks = list(suite.tasks())
+        assert len(tasks) == len(set(tasks))
+        assert {task.model for task in tasks} <= set(MODELS)
+        for model in suite.models:
+            assert suite.kind in MODELS[model].tasks
+    assert len(list(SUITES["tabular"].tasks())) == 75
+    assert "dnn_temperature" in SUITES["tabular"].results
+    assert "dnn_temperature" not in SUITES["regression"].results
+
+
+def test_selection():
+    tabular = get_suite("tabular")
+    chosen = select(tabular, parse_only("dataset=adult,dataset=covertype,model=dnn_temperature,seed=2"))
+    assert [str(task) for task in chosen] == ["adult dnn fold0-seed2", "covertype dnn fold0-seed2"]
+    assert len(select(tabular, {})) == 75
+    refused(lambda: parse_only("adult"), "dataset=", "'adult'")
+    refused(lambda: parse_only("dataset="), "'dataset='")
+    refused(lambda: select(tabular, parse_only("seed=7")), "0, 1, 2", "'7'")
+    refused(lambda: get_suite("images"), "tabular", "'images'")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["run", "nosuch"], "'nosuch'"),
+        (["run", "smoke", "--only", "model=forest"], "'forest'"),
+        (["run", "smoke", "--threads", "none"], "'none'"),
+        (["run"], "SUITE"),
+        (["frobnicate"], "frobnicate"),
+        (["table", "smoke", "--results", "/nowhere/at/all"], "run the suite first"),
+        (["run-task", "smoke", "adult", "svdkl"], "adult svdkl fold0-seed0"),
+    ],
+)
+def test_bad_arguments_are_refused_in_a_sentence(arguments, part, capsys):
+    try:
+        code = main(arguments)
+    except SystemExit as exit_:
+        code = exit_.code
+    message = capsys.readouterr().err
+    assert code == 2
+    assert part in message
+    assert message.startswith("Expected ")
+    assert message.endswith(".\n")
+    assert message.count("\n") == 1
+
+
+def test_dry_run_lists_tasks(capsys):
+    assert main(["run", "smoke", "--only", "model=svdkl", "--dry-run"]) == 0
+    assert capsys.readouterr().out == "tumours svdkl fold0-seed0\ntumours svdkl fold1-seed0\n"
+
+
+def test_estimates():
+    estimate = Estimate()
+    tasks = list(SMOKE.tasks())
+    assert estimate.left(tasks) == "rest not known yet"
+    estimate.seconds[tasks[0]] = 100.0
+    assert estimate.of(tasks[1]) == 100.0
+    estimate.seconds[Task("smoke", "tumours", tasks[1].model, 7, 0)] = 20.0
+    assert estimate.of(tasks[1]) == 20.0
+    assert estimate.left(tasks[:2]) == "about 2 min left"
+    assert estimate.left([]) == "nothing left"
+    assert (duration(59.4), duration(3600.0), duration(7260.0)) == ("59 s", "1 h 0 min", "2 h 1 min")
