@@ -26,6 +26,7 @@ from svdkl.estimators.settings import (
     features_of,
     has_head,
     head_options,
+    network_options,
     training_config,
 )
 from svdkl.estimators.splitting import held_out_rows
@@ -146,6 +147,7 @@ class DeepKernelEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             else:
                 layout = None if self.encoder_ is None else self.encoder_.layout
                 self.num_features_ = int(self.num_features) if layout is not None else features_of(self.net, rows.x[:1])
+                self.network_options_ = network_options(self, len(rows))
                 net, num_features = build_net(self, layout, self.num_features_, self._num_outputs)
                 check_head(self, num_features, self._num_outputs, self._likelihood())
                 self.model_ = train(

@@ -40,7 +40,7 @@ class SVDKLClassifier(ClassifierMixin, DeepKernelEstimator):  # type: ignore[mis
         "svdkl": network first, then network and processes jointly. "dnn_gp": processes on the finished network's
         features. "dnn", "dnn_plus": the network alone, for comparison.
     hidden, num_features, dropout, encoding, normalise, residual
-        The network: see :class:`~svdkl.features.tabular.TabularNet`.
+        The network: see :class:`~svdkl.features.tabular.TabularNet`. "auto" depends on the number of rows.
     net
         A torch module of your own, from rows (B, ...) of X, as float32, to features (B, Q).
     gps, grid_size, dims_per_gp, kernel, posterior
@@ -94,10 +94,10 @@ class SVDKLClassifier(ClassifierMixin, DeepKernelEstimator):  # type: ignore[mis
         self,
         *,
         recipe: Any = "svdkl",
-        hidden: Any = (512, 512, 512),
+        hidden: Any = "auto",
         num_features: Any = 50,
-        dropout: Any = 0.0,
-        encoding: Any = "piecewise",
+        dropout: Any = "auto",
+        encoding: Any = "auto",
         normalise: Any = False,
         residual: Any = False,
         net: Any = None,
@@ -110,7 +110,7 @@ class SVDKLClassifier(ClassifierMixin, DeepKernelEstimator):  # type: ignore[mis
         max_iter: Any = "auto",
         batch_size: Any = "auto",
         learning_rate_init: Any = 1e-3,
-        alpha: Any = 0.0,
+        alpha: Any = "auto",
         early_stopping: Any = True,
         validation_fraction: Any = 0.1,
         n_iter_no_change: Any = 5,

@@ -43,7 +43,7 @@ class SVDKLRegressor(RegressorMixin, DeepKernelEstimator):  # type: ignore[misc]
     likelihood
         "gaussian"; "student_t" for targets with outliers; "poisson" and "negative_binomial" for counts.
     hidden, num_features, dropout, encoding, normalise, residual
-        The network: see :class:`~svdkl.features.tabular.TabularNet`.
+        The network: see :class:`~svdkl.features.tabular.TabularNet`. "auto" depends on the number of rows.
     net
         A torch module of your own, from rows (B, ...) of X, as float32, to features (B, Q).
     gps, grid_size, dims_per_gp, kernel, posterior
@@ -100,10 +100,10 @@ class SVDKLRegressor(RegressorMixin, DeepKernelEstimator):  # type: ignore[misc]
         *,
         recipe: Any = "svdkl",
         likelihood: Any = "gaussian",
-        hidden: Any = (512, 512, 512),
+        hidden: Any = "auto",
         num_features: Any = 50,
-        dropout: Any = 0.0,
-        encoding: Any = "piecewise",
+        dropout: Any = "auto",
+        encoding: Any = "auto",
         normalise: Any = False,
         residual: Any = False,
         net: Any = None,
@@ -116,7 +116,7 @@ class SVDKLRegressor(RegressorMixin, DeepKernelEstimator):  # type: ignore[misc]
         max_iter: Any = "auto",
         batch_size: Any = "auto",
         learning_rate_init: Any = 1e-3,
-        alpha: Any = 0.0,
+        alpha: Any = "auto",
         early_stopping: Any = True,
         validation_fraction: Any = 0.1,
         n_iter_no_change: Any = 5,

@@ -24,6 +24,7 @@ def save_estimator(estimator: Any, path: Any) -> None:
         "targets": estimator._targets_to_json(),
         "encoder": None if estimator.encoder_ is None else estimator.encoder_.to_json(),
         "num_features": estimator.num_features_,
+        "network": estimator.network_options_,
         "num_columns": fitted.get("n_features_in_"),
         "input_shape": fitted.get("input_shape_"),
         "column_names": fitted["feature_names_in_"].tolist() if "feature_names_in_" in fitted else None,
@@ -56,6 +57,7 @@ def _restored(estimator: Any, content: dict[str, Any], tensors: dict[str, Tensor
     encoder = content["encoder"]
     estimator.encoder_ = None if encoder is None else TabularEncoder.from_json(encoder)
     estimator.num_features_ = content["num_features"]
+    estimator.network_options_ = content["network"]
     if content["num_columns"] is not None:
         estimator.n_features_in_ = content["num_columns"]
     if content["input_shape"] is not None:

@@ -21,6 +21,7 @@ from svdkl.training.optimisers import make_optimiser, rate_factor, set_rates
 from svdkl.training.rows import Rows
 
 AMPLITUDE = 0.3  # of a function's own spread: how far it is expected to be off its centre, to start with
+FACTOR_SPREAD = 0.3  # of the logarithm of the factor on the outputs, before any held-out row is seen
 MAX_ROWS = 16_384  # of a step: more than that add little to the gradient of a few thousand parameters
 
 
@@ -57,7 +58,9 @@ def fit_held_out_evidence(model: SVDKL, held_out: Rows, config: TrainingConfig, 
         if len(rows.x) > MAX_ROWS:
             batch = rows.take(torch.randint(len(rows.x), (MAX_ROWS,), generator=generator))
         guard.step(
-            lambda b=batch: -tempered(b.x, b.y, len(rows.x), b.weight, generator).value,  # type: ignore[misc]
+            lambda b=batch: (  # type: ignore[misc]
+                tempered.penalty() / len(rows.x) - tempered(b.x, b.y, len(rows.x), b.weight, generator).value
+            ),
             config.clip,
         )
     with torch.no_grad():
@@ -95,6 +98,10 @@ class _Tempered(nn.Module):
         super().__init__()
         self.bound = _Bound(head)
         self.log_factor = nn.Parameter(torch.zeros((), dtype=head.mixing.weight.dtype))
+
+    def penalty(self) -> Tensor:
+        """-log p(log factor), normal: a few held-out rows that are all predicted well are no proof of certainty."""
+        return 0.5 * (self.log_factor / FACTOR_SPREAD).square()
 
     def forward(self, *arguments: Any) -> ELBO:
         mixing = self.bound.head.mixing.named_parameters(prefix="head.mixing")
