@@ -19,7 +19,7 @@ from sklearn.exceptions import NotFittedError
 from torch import nn
 
 from svdkl import SVDKLClassifier, SVDKLRegressor
-from svdkl.estimators.settings import training_config
+from svdkl.estimators.settings import network_options, training_config
 from svdkl.estimators.splitting import held_out_rows
 from svdkl.training.config import RECIPES
 
@@ -110,16 +110,27 @@ def test_automatic_sizes_follow_the_table():
         return config.batch_size, config.pretrain_epochs, config.joint_epochs
 
     assert sizes(500) == (32, 67, 33)
-    assert sizes(20_000) == (256, 67, 33)
-    assert sizes(1_000_000) == (1024, 8, 4)
-    assert sizes(100_000_000) == (1024, 4, 1)
+    assert sizes(20_000) == (256, 24, 11)
+    assert sizes(50_000) == (512, 14, 6)
+    assert sizes(1_000_000) == (1024, 6, 2)
+    assert sizes(100_000_000) == (1024, 3, 1)
+
+
+def test_automatic_networks_follow_the_table():
+    small, large = (network_options(SVDKLClassifier(), rows) for rows in (99_999, 100_000))
+    assert small["dropout"] > large["dropout"]
+    assert (small["encoding"], large["encoding"]) == ("piecewise", "both")
+    mine = SVDKLClassifier(hidden=(7,), dropout=0.5, encoding="plain", alpha=0.0)
+    assert network_options(mine, 100)["hidden"] == [7]
+    assert network_options(mine, 10**6)["dropout"] == 0.5
+    assert training_config(mine, 100, True, 0).weight_decay == 0.0
 
 
 def test_progress_is_printed_when_asked_for(capsys):
     SVDKLClassifier(**{**SMALL, "max_iter": 3}).fit(*blobs())
-    assert capsys.readouterr().out == ""
+    assert capsys.readouterr().err == ""
     SVDKLClassifier(**{**SMALL, "max_iter": 3, "verbose": True}).fit(*blobs())
-    lines = capsys.readouterr().out.splitlines()
+    lines = capsys.readouterr().err.splitlines()
     assert [line.split(":")[0] for line in lines] == ["network 1", "network 2", "joint 1"]
 
 

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -36,6 +37,7 @@ from svdkl.model import SVDKL
 from svdkl.shapes import Tensor
 from svdkl.tabular.encoder import TabularEncoder
 from svdkl.tabular.target import Task
+from svdkl.training.display import Display
 from svdkl.training.history import Epoch, History
 from svdkl.training.recipe import train
 from svdkl.training.rows import Rows
@@ -139,8 +141,8 @@ class DeepKernelEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _train(self, rows: Rows, held_out: Rows, config: Any, warm: bool) -> None:
         history = History()
-        report = _print_epoch if self.verbose else _keep_quiet
-        with torch.random.fork_rng(devices=[]):
+        with torch.random.fork_rng(devices=[]), ExitStack() as stack:
+            report = stack.enter_context(Display(config)).show if self.verbose else _keep_quiet
             torch.manual_seed(config.seed)
             if warm:
                 continue_training(self.model_, rows, held_out, config, self.num_rows_seen_, history, report)
@@ -292,11 +294,3 @@ class DeepKernelEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
 def _keep_quiet(epoch: Epoch) -> None:
     pass
-
-
-def _print_epoch(epoch: Epoch) -> None:
-    print(
-        f"{epoch.stage} {epoch.epoch}: loss {epoch.train_loss:.4f}, held-out {epoch.held_out_nlp:.4f}, "
-        f"{epoch.seconds:.1f} s",
-        flush=True,
-    )

@@ -1,0 +1,36 @@
+"""A bar on a terminal, lines elsewhere."""
+
+import io
+
+from svdkl.training.config import TrainingConfig
+from svdkl.training.display import Display
+from svdkl.training.history import Epoch
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+EPOCHS = [Epoch("network", 1, 0.7, 0.65, 1.25), Epoch("network", 2, 0.6, 0.6, 1.0), Epoch("joint", 1, 0.5, 0.55, 2.0)]
+
+
+def shown(stream: io.StringIO) -> str:
+    with Display(TrainingConfig(pretrain_epochs=4, joint_epochs=2), stream) as display:
+        for epoch in EPOCHS:
+            display.show(epoch)
+    return stream.getvalue()
+
+
+def test_plain_lines():
+    assert shown(io.StringIO()).splitlines() == [
+        "network 1: loss 0.7000, held-out 0.6500, 1.2 s",
+        "network 2: loss 0.6000, held-out 0.6000, 1.0 s",
+        "joint 1: loss 0.5000, held-out 0.5500, 2.0 s",
+    ]
+
+
+def test_a_bar_that_skips_what_a_stage_left_out():
+    text = shown(Terminal())
+    assert "5/6" in text  # four epochs of the network were planned, of which it took two
+    assert "joint 1: loss 0.5000" in text
