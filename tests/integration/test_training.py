@@ -15,7 +15,7 @@ from svdkl.training.evidence import fit_held_out_evidence
 from svdkl.training.history import History
 from svdkl.training.initialise import start_from_linear
 from svdkl.training.loop import MAX_ROLLBACKS, Guard, Stage, held_out_nlp, run_stage
-from svdkl.training.optimisers import make_optimiser, rate_factor
+from svdkl.training.optimisers import choose_groups, make_optimiser, rate_factor
 from svdkl.training.recipe import _mixing_moments, train
 from svdkl.training.rows import Rows, shuffled_batches
 
@@ -232,3 +232,20 @@ def test_the_papers_form_starts_at_the_identity():
     model = train(net, 3, 3, "softmax", rows, held_out, config, {"gps": "outputs", "grid_size": 32})
     assert torch.equal(model.head.mixing.weight, torch.eye(3))
     close(model.predict_proba(held_out.x), net(held_out.x).softmax(-1), "start")
+
+
+def test_kernels_take_their_turn():
+    """A group's gradients come and go by the step; outside the loop all are there."""
+    weights, kernel = nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(2))
+    optimiser = make_optimiser([{"params": [weights], "rate": 0.1}, {"params": [kernel], "rate": 0.1, "every": 3}])
+    changed = []
+    for step in range(7):
+        choose_groups(optimiser, step)
+        before = kernel.detach().clone()
+        optimiser.zero_grad()
+        (weights * kernel).sum().backward()
+        optimiser.step()
+        changed.append(not torch.equal(kernel, before))
+    assert changed == [True, False, False, True, False, False, True]
+    model, _ = run("svdkl", blobs(300, 1), blobs(100, 2), evidence=False)
+    assert all(parameter.requires_grad for parameter in model.parameters())

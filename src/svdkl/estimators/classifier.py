@@ -102,7 +102,7 @@ class SVDKLClassifier(ClassifierMixin, DeepKernelEstimator):  # type: ignore[mis
         residual: Any = False,
         net: Any = None,
         gps: Any = "features",
-        grid_size: Any = 64,
+        grid_size: Any = 32,
         dims_per_gp: Any = 1,
         kernel: Any = "rbf",
         posterior: Any = "cholesky",

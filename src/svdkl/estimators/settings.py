@@ -22,13 +22,13 @@ ROW_EPOCHS = 8_000_000  # rows to go through with max_iter="auto", in this many 
 FEWEST_EPOCHS, USUAL_EPOCHS, MOST_EPOCHS = 4, 20, 100
 FEW_ROWS = 700_000  # to go through in tables so small that more than the usual number of epochs pays
 BATCHES = 90  # in an epoch with batch_size="auto",
-SMALLEST_BATCH, LARGEST_BATCH = 32, 1024
+SMALLEST_BATCH, LARGEST_BATCH = 32, 2048
 
 MANY_ROWS = 100_000
 # What "auto" stands for, chosen on validation rows of the training parts of Adult, Connect-4, Diabetes, Covertype and
 # the flights: small tables are overfitted by anything less, large ones underfitted by anything more.
 SMALL_TABLE = {"hidden": (384, 384), "encoding": "piecewise", "dropout": 0.25, "alpha": 0.2}
-LARGE_TABLE = {"hidden": (512, 512), "encoding": "both", "dropout": 0.1, "alpha": 0.1}
+LARGE_TABLE = {"hidden": (512, 512, 512), "encoding": "both", "dropout": 0.1, "alpha": 0.1}
 
 Model = PlainNet | SVDKL
 

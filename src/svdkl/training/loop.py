@@ -21,7 +21,7 @@ from svdkl.training.averaging import Average
 from svdkl.training.checkpoint import Checkpoint, Snapshot, optimiser_tensors, restore_optimiser
 from svdkl.training.config import TrainingConfig
 from svdkl.training.history import Epoch, History
-from svdkl.training.optimisers import Group, make_optimiser, rate_factor, set_rates
+from svdkl.training.optimisers import Group, choose_groups, make_optimiser, rate_factor, set_rates
 from svdkl.training.rows import Rows, shuffled_batches
 
 MAX_ROLLBACKS = 5  # steps that may go wrong in a stage before giving up
@@ -99,9 +99,11 @@ def run_stage(
             in_run = rate_factor(before + step, run_steps, config.warmup_steps)
             in_stage = rate_factor(step, stage_steps, config.warmup_steps)
             set_rates(optimiser, in_run * guard.slowdown, in_stage * guard.slowdown)
+            choose_groups(optimiser, step)
             total += guard.step(partial(stage.loss, batch, step / stage_steps), config.clip) * len(batch.x)
             average.update()
             step += 1
+        choose_groups(optimiser, 0)
         score = _score(stage, held_out, average)
         progress.epoch += 1
         if score < progress.best:

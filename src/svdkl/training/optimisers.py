@@ -10,6 +10,8 @@ from svdkl.training.pretrain import PlainNet
 
 Group = dict[str, object]
 
+KERNEL_STEPS = 4  # kernels change slowly, and the gradient of their factors is a quarter of what a head costs
+
 
 def plain_groups(model: PlainNet, config: TrainingConfig) -> list[Group]:
     """One rate for all; weight decay on weights, not on the likelihood's own parameters."""
@@ -30,14 +32,28 @@ def joint_groups(model: SVDKL, config: TrainingConfig, train_net: bool) -> list[
         {"params": net, "rate": config.net_rate, "weight_decay": config.weight_decay},
         {"params": rest, "rate": config.net_rate},
         {"params": [p for g in gps for p in g.posterior.parameters()], "rate": config.variational_rate, "new": True},
-        {"params": [p for g in gps for p in g.kernel.parameters()], "rate": config.kernel_rate, "new": True},
+        {
+            "params": [p for g in gps for p in g.kernel.parameters()],
+            "rate": config.kernel_rate,
+            "new": True,
+            "every": KERNEL_STEPS,
+        },
     ]
     return [group for group in groups if group["params"]]
 
 
 def make_optimiser(groups: list[Group]) -> torch.optim.AdamW:
     """AdamW over the groups; weight decay only where a group asks for it."""
-    return torch.optim.AdamW([{"weight_decay": 0.0, "lr": group["rate"], "new": False, **group} for group in groups])
+    settings = [{"weight_decay": 0.0, "lr": group["rate"], "new": False, "every": 1, **group} for group in groups]
+    return torch.optim.AdamW(settings, fused=True)  # one pass over the parameters instead of ten
+
+
+def choose_groups(optimiser: torch.optim.Optimizer, step: int) -> None:
+    """Let only those groups have gradients whose turn it is; the others then cost none and stay as they are."""
+    for group in optimiser.param_groups:
+        if group["every"] > 1:
+            for parameter in group["params"]:
+                parameter.requires_grad_(step % group["every"] == 0)
 
 
 def rate_factor(step: int, num_steps: int, warmup_steps: int) -> float:
