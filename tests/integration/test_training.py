@@ -16,7 +16,7 @@ from svdkl.training.history import History
 from svdkl.training.initialise import start_from_linear
 from svdkl.training.loop import MAX_ROLLBACKS, Guard, Stage, held_out_nlp, run_stage
 from svdkl.training.optimisers import choose_groups, make_optimiser, rate_factor
-from svdkl.training.recipe import _mixing_moments, train
+from svdkl.training.recipe import _renamed, train
 from svdkl.training.rows import Rows, shuffled_batches
 
 
@@ -218,10 +218,10 @@ def test_the_head_learns_as_the_last_layer_would():
     of_mixing = torch.autograd.grad(nn.functional.cross_entropy(g, y), [head.mixing.weight, head.mixing.bias])
     for ours, theirs in zip(of_mixing, of_layer, strict=True):
         close(ours, theirs, "start")
-    moments = {"layer.0.weight:step": torch.tensor(7.0), "layer.0.bias:exp_avg": torch.ones(3), "net.0.weight:step": y}
-    expected = {"head.mixing.weight:step", "head.mixing.bias:exp_avg"}
-    assert set(_mixing_moments(moments, head)) == expected
-    assert not _mixing_moments(moments, GPHead(4, 3, dims_per_gp=2, grid_size=16))
+    moments = {"layer.0.weight:step": y, "layer.0.bias:exp_avg": y, "net.0.weight:step": y, "likelihood.raw:step": y}
+    shared = {"net.0.weight:step", "head.likelihood.raw:step"}
+    assert set(_renamed(moments, head)) == {"head.mixing.weight:step", "head.mixing.bias:exp_avg", *shared}
+    assert set(_renamed(moments, GPHead(4, 3, dims_per_gp=2, grid_size=16))) == shared
 
 
 def test_the_papers_form_starts_at_the_identity():

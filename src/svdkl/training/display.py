@@ -6,6 +6,7 @@ from typing import Any
 
 from svdkl.training.config import TrainingConfig
 from svdkl.training.history import Epoch
+from svdkl.training.stages import JOINT
 
 
 class Display:
@@ -54,7 +55,7 @@ class Display:
             print(f"{line}, {epoch.seconds:.1f} s", file=self.stream, flush=True)
             return
         # A stage that ended early leaves epochs out, which the bar skips.
-        before = self.config.pretrain_epochs if epoch.stage == "joint" else 0
+        before = self.config.pretrain_epochs if epoch.stage == JOINT else 0
         self._bar.update(self._task, description=line, completed=before + epoch.epoch)
 
     def __exit__(

@@ -197,7 +197,7 @@ def held_out_nlp(stage: Stage, held_out: Rows) -> float:
     total = weights = 0.0
     for index in torch.arange(len(held_out.x)).split(EVALUATION_ROWS):
         rows = held_out.take(index)
-        weight = torch.ones(len(rows.x)) if rows.weight is None else rows.weight
+        weight = torch.ones(len(rows.x), device=rows.x.device) if rows.weight is None else rows.weight
         try:
             total -= float((weight * stage.log_predictive(rows)).sum())
         except NonFiniteFeaturesError:

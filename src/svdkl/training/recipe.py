@@ -9,20 +9,18 @@ from torch import nn
 from svdkl.head import GPHead
 from svdkl.likelihoods import LikelihoodLike, build_likelihood
 from svdkl.model import SVDKL
-from svdkl.objective import ELBO
 from svdkl.shapes import Tensor
 from svdkl.training.checkpoint import Checkpoint
 from svdkl.training.config import TrainingConfig
 from svdkl.training.evidence import cached_features, fit_held_out_evidence
 from svdkl.training.history import Epoch, History
 from svdkl.training.initialise import start_from_linear
-from svdkl.training.loop import Stage, Standing, run_stage, snapshot
-from svdkl.training.optimisers import joint_groups, plain_groups
+from svdkl.training.loop import Standing, run_stage, snapshot
 from svdkl.training.pretrain import PlainNet
 from svdkl.training.rows import Rows
+from svdkl.training.stages import JOINT, head_stage, joint_stage, plain_stage
 
 SAMPLE_ROWS = 20_000  # that set the ranges of the features
-NETWORK, JOINT = "network", "joint"  # names of the stages
 
 
 def train(
@@ -67,7 +65,7 @@ def train(
     epochs = range(config.pretrain_epochs if with_head else config.epochs)
     found = checkpoint.load() if checkpoint is not None else None
     head_found = found is not None and found.stage == JOINT
-    standing = None if head_found else run_stage(_plain_stage(plain, config, epochs), *common)
+    standing = None if head_found else run_stage(plain_stage(plain, config, epochs), *common)
     if not with_head:
         return plain
 
@@ -82,12 +80,13 @@ def train(
         standing = _hand_over(standing, model, plain, cached_features(net, rows.x[sample]))
 
     # Stage 3: all parameters on the evidence lower bound, or the head alone on features that are computed once.
+    joint = range(config.pretrain_epochs, config.epochs)
     if config.recipe == "dnn_gp":
         features = Rows(cached_features(net, rows.x), rows.y, rows.weight)
         held_out_features = Rows(cached_features(net, held_out.x), held_out.y, held_out.weight)
-        run_stage(_head_stage(model, config, len(rows.x), generator), features, held_out_features, *common[2:])
+        run_stage(head_stage(model, config, joint, len(rows.x), generator), features, held_out_features, *common[2:])
     else:
-        run_stage(_joint_stage(model, config, len(rows.x), generator), *common, standing)
+        run_stage(joint_stage(model, config, joint, len(rows.x), generator), *common, standing)
 
     # Stage 4: the posterior once more, on rows that the network has not been fitted to.
     if config.evidence:
@@ -105,70 +104,27 @@ def _hand_over(standing: Standing, model: SVDKL, plain: PlainNet, features: Tens
     states = []
     for state in (trained, averaged):  # the averaged last: the model is left with it
         start_from_linear(model.head, features, state["layer.0.weight"], state["layer.0.bias"])
-        net = {name: tensor for name, tensor in state.items() if name.startswith("net.")}
-        states.append({**snapshot(model), **net})
+        kept = {name: tensor for name, tensor in state.items() if not name.startswith("layer.")}
+        states.append({**snapshot(model), **_renamed(kept, model.head)})
     return Standing(
         module=states[0],
-        optimiser={**standing.optimiser, **_mixing_moments(standing.optimiser, model.head)},
+        optimiser=_renamed(standing.optimiser, model.head),
         average={name: tensor for name, tensor in states[1].items() if tensor.is_floating_point()},
         averaged_steps=standing.averaged_steps,
     )
 
 
-def _mixing_moments(moments: dict[str, Tensor], head: GPHead) -> dict[str, Tensor]:
-    """The last layer's: A is its weights where each GP has one feature. Larger groups start without."""
-    if max(map(len, head.groups)) > 1:
-        return {}
+def _renamed(tensors: dict[str, Tensor], head: GPHead) -> dict[str, Tensor]:
+    """What the model calls the parameters that it shares with the network and its last layer.
+
+    A is that layer's weights where each GP has one feature; larger groups start without its moments.
+    """
+    names = {"net.": "net.", "likelihood.": "head.likelihood."}
+    if max(map(len, head.groups)) == 1:
+        names["layer.0."] = "head.mixing."
     return {
-        "head.mixing." + name.removeprefix("layer.0."): moment
-        for name, moment in moments.items()
-        if name.startswith("layer.0.")
+        new + name.removeprefix(old): tensor
+        for name, tensor in tensors.items()
+        for old, new in names.items()
+        if name.startswith(old)
     }
-
-
-def _plain_stage(model: PlainNet, config: TrainingConfig, epochs: range) -> Stage:
-    def loss(batch: Rows, progress: float) -> Tensor:
-        log_prob = model.log_predictive(batch.x, batch.y)
-        return -(log_prob if batch.weight is None else batch.weight * log_prob).mean()
-
-    return Stage(
-        NETWORK,
-        model,
-        plain_groups(model, config),
-        loss,
-        lambda batch: model.log_predictive(batch.x, batch.y),
-        epochs,
-    )
-
-
-def _joint_stage(model: SVDKL, config: TrainingConfig, num_data: int, generator: torch.Generator) -> Stage:
-    """All parameters, on inputs."""
-    return Stage(
-        JOINT,
-        model,
-        joint_groups(model, config, train_net=True),
-        lambda batch, progress: _loss(
-            model.elbo(batch.x, batch.y, num_data, batch.weight, generator), config, progress
-        ),
-        lambda batch: model.log_predictive(batch.x, batch.y),
-        range(config.pretrain_epochs, config.epochs),
-    )
-
-
-def _head_stage(model: SVDKL, config: TrainingConfig, num_data: int, generator: torch.Generator) -> Stage:
-    """The head alone, on features."""
-    head = model.head
-    return Stage(
-        JOINT,
-        model,
-        joint_groups(model, config, train_net=False),
-        lambda batch, progress: _loss(head.elbo(batch.x, batch.y, num_data, batch.weight, generator), config, progress),
-        lambda batch: head.log_predictive(batch.x, batch.y),
-        range(config.pretrain_epochs, config.epochs),
-    )
-
-
-def _loss(elbo: ELBO, config: TrainingConfig, progress: float) -> Tensor:
-    """The negative bound, with the KL faded in over the first part of the stage if that is asked for."""
-    faded_in = 1.0 if config.kl_warmup == 0 else min(1.0, progress / config.kl_warmup)
-    return faded_in * elbo.kl - elbo.expected_log_likelihood

@@ -1,0 +1,66 @@
+"""What can be trained: the network, the model on inputs, the head on features; each with its loss and its score."""
+
+import torch
+
+from svdkl.model import SVDKL
+from svdkl.objective import ELBO
+from svdkl.shapes import Tensor
+from svdkl.training.config import TrainingConfig
+from svdkl.training.loop import Stage
+from svdkl.training.optimisers import joint_groups, plain_groups
+from svdkl.training.pretrain import PlainNet
+from svdkl.training.rows import Rows
+
+NETWORK, JOINT = "network", "joint"  # names of the stages
+
+
+def plain_stage(model: PlainNet, config: TrainingConfig, epochs: range) -> Stage:
+    """The network with its own last layer."""
+
+    def loss(batch: Rows, progress: float) -> Tensor:
+        log_prob = model.log_predictive(batch.x, batch.y)
+        return -(log_prob if batch.weight is None else batch.weight * log_prob).mean()
+
+    return Stage(
+        NETWORK,
+        model,
+        plain_groups(model, config),
+        loss,
+        lambda batch: model.log_predictive(batch.x, batch.y),
+        epochs,
+    )
+
+
+def joint_stage(
+    model: SVDKL, config: TrainingConfig, epochs: range, num_data: int, generator: torch.Generator
+) -> Stage:
+    """All parameters, on inputs."""
+    return Stage(
+        JOINT,
+        model,
+        joint_groups(model, config, train_net=True),
+        lambda batch, progress: _loss(
+            model.elbo(batch.x, batch.y, num_data, batch.weight, generator), config, progress
+        ),
+        lambda batch: model.log_predictive(batch.x, batch.y),
+        epochs,
+    )
+
+
+def head_stage(model: SVDKL, config: TrainingConfig, epochs: range, num_data: int, generator: torch.Generator) -> Stage:
+    """The head alone, on features."""
+    head = model.head
+    return Stage(
+        JOINT,
+        model,
+        joint_groups(model, config, train_net=False),
+        lambda batch, progress: _loss(head.elbo(batch.x, batch.y, num_data, batch.weight, generator), config, progress),
+        lambda batch: head.log_predictive(batch.x, batch.y),
+        epochs,
+    )
+
+
+def _loss(elbo: ELBO, config: TrainingConfig, progress: float) -> Tensor:
+    """The negative bound, with the KL faded in over the first part of the stage if that is asked for."""
+    faded_in = 1.0 if config.kl_warmup == 0 else min(1.0, progress / config.kl_warmup)
+    return faded_in * elbo.kl - elbo.expected_log_likelihood
