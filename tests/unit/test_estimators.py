@@ -110,8 +110,8 @@ def test_automatic_sizes_follow_the_table():
         return config.batch_size, config.pretrain_epochs, config.joint_epochs
 
     assert sizes(500) == (32, 67, 33)
-    assert sizes(20_000) == (256, 24, 11)
-    assert sizes(50_000) == (512, 14, 6)
+    assert sizes(20_000) == (256, 27, 13)
+    assert sizes(50_000) == (512, 27, 13)
     assert sizes(1_000_000) == (2048, 6, 2)
     assert sizes(100_000_000) == (2048, 3, 1)
 

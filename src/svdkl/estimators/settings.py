@@ -19,7 +19,7 @@ from svdkl.training.pretrain import PlainNet
 
 NETWORK_SHARE = 2 / 3  # of the epochs, before the head comes
 ROW_EPOCHS = 8_000_000  # rows to go through with max_iter="auto", in this many epochs:
-FEWEST_EPOCHS, USUAL_EPOCHS, MOST_EPOCHS = 4, 20, 100
+FEWEST_EPOCHS, USUAL_EPOCHS, MOST_EPOCHS = 4, 40, 100
 FEW_ROWS = 700_000  # to go through in tables so small that more than the usual number of epochs pays
 BATCHES = 90  # in an epoch with batch_size="auto",
 SMALLEST_BATCH, LARGEST_BATCH = 32, 2048

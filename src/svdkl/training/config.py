@@ -38,7 +38,7 @@ class TrainingConfig:
     joint_epochs: int = 10
     batch_size: int = 1024
     net_rate: float = 1e-3
-    variational_rate: float = 3e-4
+    variational_rate: float = 1e-3
     kernel_rate: float = 1e-3
     weight_decay: float = 0.1
     averaging: float = 0.998
