@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
-.PHONY: setup demo test lint bench reproduce clean
+.PHONY: setup demo test lint bench bench-tables reproduce clean
 
 setup: $(STAMP)
 
@@ -28,6 +28,10 @@ lint: setup
 bench: setup
 	$(BIN)/python benchmarks/step.py
 	$(BIN)/python benchmarks/scaling.py
+
+# Needs the files of Covertype and the flights in SVDKL_DATA.
+bench-tables: setup
+	$(BIN)/python benchmarks/tables.py
 
 # Suites of experiments on the data in SVDKL_DATA; what is finished is not run again.
 SUITES ?= tabular regression
