@@ -10,7 +10,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from svdkl.features.tabular import Codes, Flag, Number, TabularNet
+from svdkl.features.layout import Codes, Flag, Number
+from svdkl.features.tabular import TabularNet
 from svdkl.tabular.encoder import TabularEncoder
 from svdkl.tabular.scaling import compress
 

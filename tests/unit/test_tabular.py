@@ -23,7 +23,7 @@ import torch
 from refusals import refused
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from svdkl.features.tabular import Codes, Flag, Layout, Number
+from svdkl.features.layout import Codes, Flag, Layout, Number
 from svdkl.tabular import encoder as encoder_module
 from svdkl.tabular.bins import choose_edges
 from svdkl.tabular.encoder import TabularEncoder

@@ -19,7 +19,8 @@ from torch import Tensor
 
 import svdkl
 from svdkl import MLP
-from svdkl.features.tabular import Codes, Flag, Layout, Number, TabularNet
+from svdkl.features.layout import Codes, Flag, Layout, Number
+from svdkl.features.tabular import TabularNet
 
 LAYOUT = Layout(
     (

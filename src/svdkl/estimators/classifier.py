@@ -67,7 +67,7 @@ class SVDKLClassifier(ClassifierMixin, DeepKernelEstimator):  # type: ignore[mis
     device
         "auto", or a torch device.
     verbose
-        Whether each epoch prints a line.
+        Whether progress is shown: a bar on a terminal, a line for each epoch elsewhere.
 
     Attributes
     ----------

@@ -67,7 +67,7 @@ class SVDKLRegressor(RegressorMixin, DeepKernelEstimator):  # type: ignore[misc]
     device
         "auto", or a torch device.
     verbose
-        Whether each epoch prints a line.
+        Whether progress is shown: a bar on a terminal, a line for each epoch elsewhere.
 
     Attributes
     ----------

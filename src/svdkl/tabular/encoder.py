@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from svdkl.features.tabular import Layout
+from svdkl.features.layout import Layout
 from svdkl.shapes import Float, Tensor
 from svdkl.tabular.columns import Table, open_table
 from svdkl.tabular.encoding import encode_column

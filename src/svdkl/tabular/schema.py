@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, get_args
 
-from svdkl.features.tabular import Codes, Feature, Flag, Number, record_from_json, record_to_json
+from svdkl.features.layout import Codes, Feature, Flag, Number, record_from_json, record_to_json
 from svdkl.tabular.times import PARTS
 
 

@@ -77,7 +77,7 @@ def train(
         model.load_state_dict({**found.tensors["now.module"], **found.tensors["now.average"]})
     else:
         sample = torch.randperm(len(rows.x), generator=generator)[:SAMPLE_ROWS]
-        standing = _hand_over(standing, model, plain, cached_features(net, rows.x[sample]))
+        standing = _hand_over(standing, model, cached_features(net, rows.x[sample]))
 
     # Stage 3: all parameters on the evidence lower bound, or the head alone on features that are computed once.
     joint = range(config.pretrain_epochs, config.epochs)
@@ -94,15 +94,14 @@ def train(
     return model.eval()
 
 
-def _hand_over(standing: Standing, model: SVDKL, plain: PlainNet, features: Tensor) -> Standing:
+def _hand_over(standing: Standing, model: SVDKL, features: Tensor) -> Standing:
     """Start the head, and let the joint stage go on from where the network stood at its best epoch.
 
     Both the averaged and the trained network have a last layer, and a head that equals it. The optimiser's moments go
     on too: a fresh optimiser's first steps are all of full size, and would undo part of what was learned.
     """
-    averaged, trained = ({**standing.module, **standing.average}, standing.module)
     states = []
-    for state in (trained, averaged):  # the averaged last: the model is left with it
+    for state in (standing.module, {**standing.module, **standing.average}):  # the model is left with the average
         start_from_linear(model.head, features, state["layer.0.weight"], state["layer.0.bias"])
         kept = {name: tensor for name, tensor in state.items() if not name.startswith("layer.")}
         states.append({**snapshot(model), **_renamed(kept, model.head)})

@@ -1,7 +1,6 @@
 """The models of the package itself, by recipe: plain networks, a GP on frozen features, and SV-DKL."""
 
 import json
-from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,29 +11,37 @@ import pyarrow as pa
 from svdkl.estimators.classifier import SVDKLClassifier
 from svdkl.estimators.regressor import SVDKLRegressor
 from svdkl.experiments.baselines.interface import ClassBaseline, Floats, Gaussian, Labels, RealBaseline
-from svdkl.training.history import Epoch
 
 
-def _stages(history: Iterable[Epoch]) -> dict[str, Any]:
-    """Epochs and seconds of each stage."""
-    stages: dict[str, dict[str, float]] = {}
-    for epoch in history:
-        stage = stages.setdefault(epoch.stage, {"epochs": 0, "seconds": 0.0})
-        stage["epochs"] += 1
-        stage["seconds"] += epoch.seconds
-    return {"stages": stages}
+class _Recorded:
+    """What is reported of an estimator beside its predictions."""
+
+    estimator: SVDKLClassifier | SVDKLRegressor
+
+    def settings(self) -> dict[str, Any]:
+        """All parameters of the estimator."""
+        return dict(self.estimator.get_params(deep=False))
+
+    def findings(self) -> dict[str, Any]:
+        """Epochs and seconds of each stage."""
+        stages: dict[str, dict[str, float]] = {}
+        for epoch in self.estimator.history_:
+            stage = stages.setdefault(epoch.stage, {"epochs": 0, "seconds": 0.0})
+            stage["epochs"] += 1
+            stage["seconds"] += epoch.seconds
+        return {"stages": stages}
+
+    def save_history(self, path: Path) -> None:
+        """Write each epoch of each stage."""
+        path.write_text("".join(json.dumps(asdict(epoch)) + "\n" for epoch in self.estimator.history_))
 
 
-def _write(history: Iterable[Epoch], path: Path) -> None:
-    path.write_text("".join(json.dumps(asdict(epoch)) + "\n" for epoch in history))
-
-
-class NetworkClassifier(ClassBaseline):
+class NetworkClassifier(_Recorded, ClassBaseline):
     """The classifier with options of its own, everything else as the user gets it."""
 
     def __init__(self, **options: Any) -> None:
         self.options = options
-        self.estimator = SVDKLClassifier(**options)
+        self.estimator: SVDKLClassifier = SVDKLClassifier(**options)
 
     def fit(self, X: pa.Table, y: Labels, X_held_out: pa.Table, y_held_out: Labels, seed: int) -> None:
         """Train by the recipe."""
@@ -45,25 +52,13 @@ class NetworkClassifier(ClassBaseline):
         """Class probabilities (rows, C)."""
         return np.asarray(self.estimator.predict_proba(X))
 
-    def settings(self) -> dict[str, Any]:
-        """All parameters of the estimator."""
-        return dict(self.estimator.get_params(deep=False))
 
-    def findings(self) -> dict[str, Any]:
-        """Epochs and seconds of each stage."""
-        return _stages(self.estimator.history_)
-
-    def save_history(self, path: Path) -> None:
-        """Write each epoch of each stage."""
-        _write(self.estimator.history_, path)
-
-
-class NetworkRegressor(RealBaseline):
+class NetworkRegressor(_Recorded, RealBaseline):
     """The regressor with options of its own, everything else as the user gets it."""
 
     def __init__(self, **options: Any) -> None:
         self.options = options
-        self.estimator = SVDKLRegressor(**options)
+        self.estimator: SVDKLRegressor = SVDKLRegressor(**options)
 
     def fit(self, X: pa.Table, y: Labels, X_held_out: pa.Table, y_held_out: Labels, seed: int) -> None:
         """Train by the recipe."""
@@ -74,15 +69,3 @@ class NetworkRegressor(RealBaseline):
         """Mean and standard deviation of the predictive distribution, noise included."""
         mean, std = self.estimator.predict(X, return_std=True)
         return Gaussian(np.asarray(mean).reshape(-1), np.asarray(std).reshape(-1))
-
-    def settings(self) -> dict[str, Any]:
-        """All parameters of the estimator."""
-        return dict(self.estimator.get_params(deep=False))
-
-    def findings(self) -> dict[str, Any]:
-        """Epochs and seconds of each stage."""
-        return _stages(self.estimator.history_)
-
-    def save_history(self, path: Path) -> None:
-        """Write each epoch of each stage."""
-        _write(self.estimator.history_, path)

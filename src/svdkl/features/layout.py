@@ -1,0 +1,107 @@
+"""What the columns of an encoded table are, as frozen values that are plain JSON when written down."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from itertools import pairwise
+from typing import Any, ClassVar, get_args, get_type_hints
+
+
+@dataclass(frozen=True)
+class Number:
+    """A scaled number; with edges, also to be read bin by bin; with levels, also by which of them it equals."""
+
+    name: str
+    edges: tuple[float, ...] = ()
+    levels: tuple[float, ...] = ()
+    kind: ClassVar[str] = "number"
+
+    def __post_init__(self) -> None:
+        if len(self.edges) == 1 or any(low >= high for low, high in pairwise(self.edges)):
+            raise ValueError(f"Expected increasing edges of bins of {self.name!r}, or none, got {self.edges}.")
+        if any(low >= high for low, high in pairwise(self.levels)):
+            raise ValueError(f"Expected increasing levels of {self.name!r}, or none, got {self.levels}.")
+
+
+@dataclass(frozen=True)
+class Flag:
+    """A column of 0 and 1."""
+
+    name: str
+    kind: ClassVar[str] = "flag"
+
+
+@dataclass(frozen=True)
+class Codes:
+    """Whole numbers from 0, which stands for values too rare to be told apart, to ``cardinality`` - 1."""
+
+    name: str
+    cardinality: int
+    onehot: bool
+    kind: ClassVar[str] = "codes"
+
+
+Feature = Number | Flag | Codes
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What each column of an encoded matrix (rows, F) is."""
+
+    features: tuple[Feature, ...]
+
+    def __len__(self) -> int:
+        """F."""
+        return len(self.features)
+
+    def to_json(self) -> list[Any]:
+        """Plain lists, dictionaries, texts and numbers."""
+        return [record_to_json(feature) for feature in self.features]
+
+    @classmethod
+    def from_json(cls, data: Any) -> "Layout":
+        """The layout that :meth:`to_json` was called on."""
+        if not isinstance(data, list):
+            raise ValueError(f"Expected a layout as a list of columns, got {type(data).__name__}.")
+        return cls(tuple(record_from_json({kind.kind: kind for kind in get_args(Feature)}, part) for part in data))
+
+
+def record_to_json(record: Any) -> dict[str, Any]:
+    """A frozen dataclass as a dictionary with its kind first."""
+    plain = {field.name: _to_plain(getattr(record, field.name)) for field in fields(record)}
+    return {"kind": record.kind, **plain}
+
+
+def _to_plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_to_plain(part) for part in value]
+    return record_to_json(value) if is_dataclass(value) else value
+
+
+def record_from_json(kinds: Mapping[str, type[Any]], data: Any) -> Any:
+    """The dataclass that such a dictionary stands for; one with other keys or types is refused."""
+    if not isinstance(data, dict) or data.get("kind") not in kinds:
+        got = repr(data.get("kind")) if isinstance(data, dict) else type(data).__name__
+        raise ValueError(f"Expected a column of kind {', '.join(kinds)}, got {got}: the file is damaged or foreign.")
+    record = kinds[data["kind"]]
+    hints = get_type_hints(record)
+    names = [field.name for field in fields(record)]
+    if set(data) != {"kind", *names}:
+        raise ValueError(
+            f"Expected a column of kind {record.kind} to have {', '.join(names)}, got {', '.join(data)}: the file is "
+            f"damaged or foreign."
+        )
+    return record(**{name: _from_plain(hints[name], data[name], name) for name in names})
+
+
+def _from_plain(hint: Any, value: Any, name: str) -> Any:
+    if get_args(hint) and isinstance(value, list):
+        return tuple(_from_plain(get_args(hint)[0], part, name) for part in value)
+    if is_dataclass(hint):
+        record: Any = hint
+        return record_from_json({record.kind: record}, value)
+    if hint is float and type(value) in (int, float) and math.isfinite(value):
+        return float(value)
+    if type(value) is not hint or hint is float:
+        raise ValueError(f"Expected {name!r} to be {hint}, got {value!r}: the file is damaged or foreign.")
+    return value
