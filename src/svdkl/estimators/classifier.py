@@ -205,7 +205,7 @@ class SVDKLClassifier(ClassifierMixin, DeepKernelEstimator):  # type: ignore[mis
             labels = np.unique(y if classes is None else np.asarray(classes))
             if len(labels) < 2:
                 raise ValueError(
-                    f"Expected at least 2 classes, got 1 class, {labels[0]!r}: there is nothing to tell apart."
+                    f"Expected at least 2 classes, got 1 class, {labels.tolist()[0]!r}: there is nothing to tell apart."
                 )
             self.classes_ = labels
         elif classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self.classes_):
@@ -214,7 +214,7 @@ class SVDKLClassifier(ClassifierMixin, DeepKernelEstimator):  # type: ignore[mis
         if not known.all():
             raise ValueError(
                 f"Expected labels out of the classes {', '.join(map(repr, self.classes_.tolist()[:10]))}, got "
-                f"{y[~known][0]!r}: fit a new model for other classes."
+                f"{y[~known].tolist()[0]!r}: fit a new model for other classes."
             )
         return np.searchsorted(self.classes_, y)
 
