@@ -11,7 +11,7 @@ setup: $(STAMP)
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet -c constraints.txt "$$(grep '^torch==' constraints.txt)"
-	$(BIN)/pip install --quiet -c constraints.txt -e '.[dev,baselines]'
+	$(BIN)/pip install --quiet -c constraints.txt -e '.[dev,baselines,export]'
 	touch $(STAMP)
 
 demo: setup
