@@ -6,6 +6,8 @@ row by row: exactly where the likelihood has a closed form, by Gauss-Hermite whe
 latent, and otherwise by samples with noise of their own for each f_ij, whose errors average out over the minibatch.
 """
 
+from typing import NamedTuple
+
 import torch
 
 from svdkl.inducing.marginal import Marginals
@@ -13,6 +15,13 @@ from svdkl.likelihoods import Likelihood
 from svdkl.mixing import Mixing
 from svdkl.quadrature import standard_deviation
 from svdkl.shapes import Float, Tensor
+
+
+class Part(NamedTuple):
+    """Where rows stand in a minibatch of which others hold the rest, so that all draw one noise and use their own."""
+
+    start: int
+    total: int
 
 
 def expectation_over_samples(
@@ -33,19 +42,22 @@ def expectation_over_marginals(
     y: Tensor,
     num_samples: int,
     generator: torch.Generator | None = None,
+    part: Part | None = None,
 ) -> Float[Tensor, "B"]:
     """E log p(y_i | A f_i + b) under independent Gaussians f_ij: by closed form or quadrature where possible."""
     mean, variance = marginals
     contrasts = likelihood.contrasts(mean)
     if contrasts is not None:
         return likelihood.expected_log_prob(*mixing.gaussian(mean, variance, contrasts), y)
-    return expectation_over_samples(likelihood, mixing, sample_marginals(marginals, num_samples, generator), y)
+    return expectation_over_samples(likelihood, mixing, sample_marginals(marginals, num_samples, generator, part), y)
 
 
 def sample_marginals(
-    marginals: Marginals, num_samples: int, generator: torch.Generator | None = None
+    marginals: Marginals, num_samples: int, generator: torch.Generator | None = None, part: Part | None = None
 ) -> Float[Tensor, "T B J"]:
     """f_ij = mean_ij + sqrt(variance_ij) eps_ij."""
     mean, variance = marginals
-    noise = torch.randn(num_samples, *mean.shape, dtype=mean.dtype, device=mean.device, generator=generator)
-    return mean + standard_deviation(variance) * noise
+    num_rows, num_gps = mean.shape
+    start, total = part or Part(0, num_rows)
+    noise = torch.randn(num_samples, total, num_gps, dtype=mean.dtype, device=mean.device, generator=generator)
+    return mean + standard_deviation(variance) * noise[:, start : start + num_rows]

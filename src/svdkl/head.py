@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from svdkl.bank import Bank, lattice_sizes
-from svdkl.expectation import expectation_over_marginals, expectation_over_samples
+from svdkl.expectation import Part, expectation_over_marginals, expectation_over_samples
 from svdkl.features.bounding import Bounding
 from svdkl.features.groups import make_groups
 from svdkl.inducing.gps import GridGPs
@@ -228,6 +228,7 @@ class GPHead(nn.Module):
         num_data: int | float,
         sample_weight: Tensor | None = None,
         generator: torch.Generator | None = None,
+        part: Part | None = None,
     ) -> ELBO:
         """The evidence lower bound per datum, estimated on a minibatch.
 
@@ -241,6 +242,9 @@ class GPHead(nn.Module):
             How much each row counts.
         generator
             Source of the noise, where samples are drawn.
+        part
+            Where the rows stand in the minibatch, if they are only a part of it: with equal generators, the parts then
+            use the noise that the whole minibatch would.
         """
         with torch.autocast(h.device.type, enabled=False):
             h = self._enter(h)
@@ -259,7 +263,7 @@ class GPHead(nn.Module):
             else:
                 marginals = self.marginals(h, state)
                 expected = expectation_over_marginals(
-                    self.likelihood, self.mixing, marginals, y, self.num_samples, generator
+                    self.likelihood, self.mixing, marginals, y, self.num_samples, generator, part
                 )
             return evidence_lower_bound(expected, self.kl(state), num_data, sample_weight)
 

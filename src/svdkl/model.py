@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from svdkl.expectation import Part
 from svdkl.head import GPHead
 from svdkl.likelihoods import LikelihoodLike
 from svdkl.objective import ELBO
@@ -64,9 +65,10 @@ class SVDKL(nn.Module):
         num_data: int | float,
         sample_weight: Tensor | None = None,
         generator: torch.Generator | None = None,
+        part: Part | None = None,
     ) -> ELBO:
         """The evidence lower bound per datum; see :meth:`svdkl.head.GPHead.elbo`."""
-        return self.head.elbo(self.net(x), y, num_data, sample_weight, generator)
+        return self.head.elbo(self.net(x), y, num_data, sample_weight, generator, part)
 
     def forward(
         self,

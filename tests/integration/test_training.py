@@ -11,13 +11,15 @@ from torch import nn
 from svdkl import MLP, SVDKL, GPHead
 from svdkl.training.averaging import Average
 from svdkl.training.config import RECIPES, TrainingConfig
+from svdkl.training.distributed import ALONE, Processes
 from svdkl.training.evidence import fit_held_out_evidence
+from svdkl.training.guard import MAX_ROLLBACKS, Guard
 from svdkl.training.history import History
 from svdkl.training.initialise import start_from_linear
-from svdkl.training.loop import MAX_ROLLBACKS, Guard, Stage, held_out_nlp, run_stage
+from svdkl.training.loop import Stage, held_out_nlp, run_stage
 from svdkl.training.optimisers import choose_groups, make_optimiser, rate_factor
 from svdkl.training.recipe import _renamed, train
-from svdkl.training.rows import Rows, shuffled_batches
+from svdkl.training.rows import InMemory, Rows
 
 
 def blobs(num_rows: int, seed: int) -> Rows:
@@ -101,7 +103,7 @@ def test_the_best_state_comes_back_and_patience_ends_a_stage():
     config = TrainingConfig(
         batch_size=10, patience=3, warmup_steps=0, averaging=0.0, pretrain_epochs=100, joint_epochs=0
     )
-    run_stage(stage, rows, rows, config, torch.Generator(), history)
+    run_stage(stage, InMemory(rows), rows, config, torch.Generator(), history)
     assert abs(module.weight.item() - 1.0) < 0.11
     best = min(range(len(history.epochs)), key=lambda i: history.epochs[i].held_out_nlp)
     assert history.epochs[best].epoch == best + 1
@@ -145,12 +147,24 @@ def test_the_held_out_evidence_leaves_the_network_alone_and_raises_the_bound():
 
 def test_batches_hold_every_row_once():
     rows = Rows(torch.arange(10.0)[:, None], torch.arange(10), torch.arange(10) / 10)
-    batches = list(shuffled_batches(rows, 4, torch.Generator().manual_seed(0)))
+    source = InMemory(rows)
+    batches = list(source.batches(0, 4, torch.Generator().manual_seed(0), ALONE))
+    assert len(batches) == source.steps(4)
     assert [len(batch.x) for batch in batches] == [4, 4, 2]
     assert sorted(torch.cat([batch.y for batch in batches]).tolist()) == list(range(10))
     for batch in batches:
         assert torch.equal(batch.x[:, 0].long(), batch.y)
         close(batch.weight, batch.y / 10)
+    shares = [
+        list(source.batches(0, 4, torch.Generator().manual_seed(0), Processes(rank, 3))) for rank in range(3)
+    ]  # of three processes, whose parts are the same batches
+    for whole, *parts in zip(batches, *shares, strict=True):
+        assert torch.equal(torch.cat([part.y for part in parts]), whole.y)
+        assert [part.part.start for part in parts] == [
+            0,
+            *torch.tensor([len(p) for p in parts]).cumsum(0).tolist()[:-1],
+        ]
+        assert {part.part.total for part in parts} == {len(whole)}
 
 
 def test_rates_rise_then_fall():

@@ -7,11 +7,11 @@ import torch
 from svdkl.estimators.settings import Model
 from svdkl.model import SVDKL
 from svdkl.training.config import TrainingConfig
-from svdkl.training.evidence import cached_features, fit_held_out_evidence
+from svdkl.training.evidence import fit_held_out_evidence
 from svdkl.training.history import Epoch, History
 from svdkl.training.loop import run_stage
 from svdkl.training.pretrain import PlainNet
-from svdkl.training.rows import Rows
+from svdkl.training.rows import InMemory, Rows, map_rows
 from svdkl.training.stages import head_stage, joint_stage, plain_stage
 
 
@@ -41,8 +41,8 @@ def continue_training(
         stage = joint_stage(model, config, epochs, num_data, generator)
     given, kept = rows, held_out
     if isinstance(model, SVDKL) and config.recipe == "dnn_gp":
-        given, kept = (Rows(cached_features(model.net, part.x), part.y, part.weight) for part in (rows, held_out))
-    run_stage(stage, given, kept, config, generator, history, on_epoch=on_epoch)
+        given, kept = (map_rows(part, model.net.eval()) for part in (rows, held_out))
+    run_stage(stage, InMemory(given), kept, config, generator, history, on_epoch=on_epoch)
     if config.evidence and isinstance(model, SVDKL):
         fit_held_out_evidence(model, held_out, config, generator)
     model.eval()

@@ -16,26 +16,19 @@ from svdkl.model import SVDKL
 from svdkl.objective import ELBO
 from svdkl.shapes import Tensor
 from svdkl.training.config import TrainingConfig
-from svdkl.training.loop import EVALUATION_ROWS, Guard
+from svdkl.training.guard import Guard
 from svdkl.training.optimisers import make_optimiser, rate_factor, set_rates
-from svdkl.training.rows import Rows
+from svdkl.training.rows import Rows, map_rows
 
 AMPLITUDE = 0.3  # of a function's own spread: how far it is expected to be off its centre, to start with
 FACTOR_SPREAD = 0.3  # of the logarithm of the factor on the outputs, before any held-out row is seen
 MAX_ROWS = 16_384  # of a step: more than that add little to the gradient of a few thousand parameters
 
 
-@torch.no_grad()
-def cached_features(net: nn.Module, x: Tensor) -> Tensor:
-    """Features of all rows, in evaluation mode."""
-    net.eval()
-    return torch.cat([net(x[index]) for index in torch.arange(len(x)).split(EVALUATION_ROWS)])
-
-
 def fit_held_out_evidence(model: SVDKL, held_out: Rows, config: TrainingConfig, generator: torch.Generator) -> None:
     """Fit the head's posterior, kernels, noise and, for classes, a temperature to the held-out rows."""
     head = model.head
-    rows = Rows(cached_features(model.net, held_out.x), held_out.y, held_out.weight)
+    rows = map_rows(held_out, model.net.eval())
     gps = [bank.gps for bank in head.members()]
     spreads = iter(_spreads(head, rows.x))
     with torch.no_grad():
@@ -55,11 +48,11 @@ def fit_held_out_evidence(model: SVDKL, held_out: Rows, config: TrainingConfig, 
         factor = rate_factor(step, config.evidence_steps, 0) * guard.slowdown
         set_rates(optimiser, factor, factor)
         batch = rows
-        if len(rows.x) > MAX_ROWS:
-            batch = rows.take(torch.randint(len(rows.x), (MAX_ROWS,), generator=generator))
+        if len(rows) > MAX_ROWS:
+            batch = rows.take(torch.randint(len(rows), (MAX_ROWS,), generator=generator))
         guard.step(
             lambda b=batch: (  # type: ignore[misc]
-                tempered.penalty() / len(rows.x) - tempered(b.x, b.y, len(rows.x), b.weight, generator).value
+                tempered.penalty() / len(rows) - tempered(b.x, b.y, len(rows), b.weight, generator).value
             ),
             config.clip,
         )

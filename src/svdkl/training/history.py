@@ -1,8 +1,10 @@
 """What happened in a run, one record an epoch."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,16 @@ class History:
         if self.path is not None:
             with self.path.open("a") as lines:
                 lines.write(json.dumps(asdict(epoch)) + "\n")
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """All epochs as plain dictionaries."""
+        return [asdict(epoch) for epoch in self.epochs]
+
+    def restore(self, epochs: Sequence[dict[str, Any]]) -> None:
+        """Go on from these epochs; what came after them, in a run that was cut off, is forgotten."""
+        self.epochs = [Epoch(**epoch) for epoch in epochs]
+        if self.path is not None:
+            self.path.write_text("".join(json.dumps(epoch) + "\n" for epoch in epochs))
 
     def of(self, stage: str) -> list[Epoch]:
         """The epochs of one stage."""

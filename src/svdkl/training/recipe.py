@@ -12,12 +12,14 @@ from svdkl.model import SVDKL
 from svdkl.shapes import Tensor
 from svdkl.training.checkpoint import Checkpoint
 from svdkl.training.config import TrainingConfig
-from svdkl.training.evidence import cached_features, fit_held_out_evidence
+from svdkl.training.distributed import joined
+from svdkl.training.evidence import fit_held_out_evidence
+from svdkl.training.guard import snapshot
 from svdkl.training.history import Epoch, History
 from svdkl.training.initialise import start_from_linear
-from svdkl.training.loop import Standing, run_stage, snapshot
+from svdkl.training.loop import Standing, run_stage
 from svdkl.training.pretrain import PlainNet
-from svdkl.training.rows import Rows
+from svdkl.training.rows import InMemory, Rows, Source, map_inputs, map_rows
 from svdkl.training.stages import JOINT, head_stage, joint_stage, plain_stage
 
 SAMPLE_ROWS = 20_000  # that set the ranges of the features
@@ -28,7 +30,7 @@ def train(
     num_features: int,
     num_outputs: int,
     likelihood: LikelihoodLike,
-    rows: Rows,
+    rows: Rows | Source,
     held_out: Rows,
     config: TrainingConfig,
     head_options: dict[str, Any] | None = None,
@@ -46,10 +48,14 @@ def train(
         Rows to fit, and rows for early stopping and the held-out evidence.
     checkpoint
         Where the state after every epoch is kept; a run that finds its own there goes on from it.
+
+    Where torch.distributed has a process group, every process calls this alike, and all end with the same model.
     """
     history = history if history is not None else History()
     generator = torch.Generator().manual_seed(config.seed)
-    common = (rows, held_out, config, generator, history, checkpoint, on_epoch)
+    source = InMemory(rows) if isinstance(rows, Rows) else rows
+    processes = joined()
+    common = (source, held_out, config, generator, history, checkpoint, on_epoch)
 
     # Stage 1: the network with its own last layer; for the plain networks this is all there is.
     with_head = config.recipe in ("dnn_gp", "svdkl")
@@ -61,7 +67,8 @@ def train(
         build_likelihood(likelihood, num_outputs),
         extra=config.recipe == "dnn_plus",
         identity=with_head and options.get("gps") == "outputs",
-    ).to(rows.x.device)
+    ).to(source.device)
+    processes.equalise(plain)
     epochs = range(config.pretrain_epochs if with_head else config.epochs)
     found = checkpoint.load() if checkpoint is not None else None
     head_found = found is not None and found.stage == JOINT
@@ -70,27 +77,28 @@ def train(
         return plain
 
     # Stage 2: a head that starts equal to that layer.
-    head = GPHead(num_features, num_outputs, plain.likelihood, **options).to(rows.x.device)
+    head = GPHead(num_features, num_outputs, plain.likelihood, **options).to(source.device)
     model = SVDKL.from_parts(net, head)
     if standing is None:  # features may be wanted before the stage itself takes the snapshot up
         assert found is not None
         model.load_state_dict({**found.tensors["now.module"], **found.tensors["now.average"]})
     else:
-        sample = torch.randperm(len(rows.x), generator=generator)[:SAMPLE_ROWS]
-        standing = _hand_over(standing, model, cached_features(net, rows.x[sample]))
+        sample = source.sample(SAMPLE_ROWS, generator.manual_seed(config.seed))
+        standing = _hand_over(standing, model, map_inputs(sample, net.eval()))
 
     # Stage 3: all parameters on the evidence lower bound, or the head alone on features that are computed once.
     joint = range(config.pretrain_epochs, config.epochs)
     if config.recipe == "dnn_gp":
-        features = Rows(cached_features(net, rows.x), rows.y, rows.weight)
-        held_out_features = Rows(cached_features(net, held_out.x), held_out.y, held_out.weight)
-        run_stage(head_stage(model, config, joint, len(rows.x), generator), features, held_out_features, *common[2:])
+        features, held_out_features = source.mapped(net.eval()), map_rows(held_out, net)
+        stage = head_stage(model, config, joint, source.num_rows, generator)
+        run_stage(stage, features, held_out_features, *common[2:])
     else:
-        run_stage(joint_stage(model, config, joint, len(rows.x), generator), *common, standing)
+        run_stage(joint_stage(model, config, joint, source.num_rows, generator), *common, standing)
 
     # Stage 4: the posterior once more, on rows that the network has not been fitted to.
     if config.evidence:
-        fit_held_out_evidence(model, held_out, config, generator)
+        fit_held_out_evidence(model, held_out, config, generator.manual_seed(config.seed))
+        processes.equalise(model)  # all have done the same; rounding need not be
     return model.eval()
 
 

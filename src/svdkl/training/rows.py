@@ -1,11 +1,16 @@
-"""Rows of data as contiguous tensors, and batches cut from them."""
+"""Rows of data, and where the batches of an epoch come from."""
 
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import torch
 
+from svdkl.expectation import Part
 from svdkl.shapes import Tensor
+from svdkl.training.distributed import Processes
+
+EVALUATION_ROWS = 16_384  # at a time
 
 
 class Rows(NamedTuple):
@@ -14,16 +19,83 @@ class Rows(NamedTuple):
     x: Tensor
     y: Tensor
     weight: Tensor | None = None
+    part: Part | None = None  # where they stand in a batch that several processes share
 
-    def take(self, index: Tensor) -> "Rows":
+    def take(self, index: Tensor | slice, part: Part | None = None) -> "Rows":
         """These rows, in this order."""
-        return Rows(self.x[index], self.y[index], None if self.weight is None else self.weight[index])
+        return Rows(self.x[index], self.y[index], None if self.weight is None else self.weight[index], part)
 
     def __len__(self) -> int:
         return len(self.x)
 
 
-def shuffled_batches(rows: Rows, batch_size: int, generator: torch.Generator) -> Iterator[Rows]:
-    """Each row once, in random order; the last batch takes what is left."""
-    for index in torch.randperm(len(rows.x), generator=generator).split(batch_size):
-        yield rows.take(index)
+class Source(ABC):
+    """Rows to train on, epoch by epoch. Epochs come out the same for the same seeds, whatever was read before."""
+
+    num_rows: int  # N, of all processes
+    device: torch.device
+
+    @abstractmethod
+    def steps(self, batch_size: int) -> int:
+        """Batches of an epoch."""
+
+    @abstractmethod
+    def batches(self, epoch: int, batch_size: int, generator: torch.Generator, processes: Processes) -> Iterator[Rows]:
+        """The share of every batch of an epoch that is for this process; it may be empty in the last ones.
+
+        Parameters
+        ----------
+        epoch
+            Of the run.
+        generator
+            Seeded for this epoch alike in all processes.
+        """
+
+    @abstractmethod
+    def sample(self, count: int, generator: torch.Generator) -> Tensor:
+        """Inputs of so many random rows, the same in all processes."""
+
+    @abstractmethod
+    def mapped(self, function: Callable[[Tensor], Tensor]) -> "Source":
+        """The same rows with a function of their inputs instead of them."""
+
+
+class InMemory(Source):
+    """Rows that are all there, as contiguous tensors."""
+
+    def __init__(self, rows: Rows) -> None:
+        self.rows = rows
+        self.num_rows = len(rows)
+        self.device = rows.x.device
+
+    def steps(self, batch_size: int) -> int:
+        """Batches of an epoch, which goes through each row once."""
+        return -(-len(self.rows) // batch_size)
+
+    def batches(self, epoch: int, batch_size: int, generator: torch.Generator, processes: Processes) -> Iterator[Rows]:
+        """Each row once, in random order; the last batch takes what is left."""
+        for index in torch.randperm(len(self.rows), generator=generator).split(batch_size):
+            if processes.size == 1:
+                yield self.rows.take(index)
+            else:
+                share = processes.share(len(index))
+                yield self.rows.take(index[share], Part(share.start, len(index)))
+
+    def sample(self, count: int, generator: torch.Generator) -> Tensor:
+        """Inputs of so many random rows, or of all."""
+        return self.rows.x[torch.randperm(len(self.rows), generator=generator)[:count]]
+
+    def mapped(self, function: Callable[[Tensor], Tensor]) -> "InMemory":
+        """Computed once."""
+        return InMemory(map_rows(self.rows, function))
+
+
+@torch.no_grad()
+def map_inputs(x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
+    """A function of rows for all of them, a block at a time."""
+    return torch.cat([function(block) for block in x.split(EVALUATION_ROWS)])
+
+
+def map_rows(rows: Rows, function: Callable[[Tensor], Tensor]) -> Rows:
+    """The same rows with a function of their inputs."""
+    return Rows(map_inputs(rows.x, function), rows.y, rows.weight, rows.part)

@@ -40,7 +40,7 @@ def joint_stage(
         model,
         joint_groups(model, config, train_net=True),
         lambda batch, progress: _loss(
-            model.elbo(batch.x, batch.y, num_data, batch.weight, generator), config, progress
+            model.elbo(batch.x, batch.y, num_data, batch.weight, generator, batch.part), config, progress
         ),
         lambda batch: model.log_predictive(batch.x, batch.y),
         epochs,
@@ -54,7 +54,9 @@ def head_stage(model: SVDKL, config: TrainingConfig, epochs: range, num_data: in
         JOINT,
         model,
         joint_groups(model, config, train_net=False),
-        lambda batch, progress: _loss(head.elbo(batch.x, batch.y, num_data, batch.weight, generator), config, progress),
+        lambda batch, progress: _loss(
+            head.elbo(batch.x, batch.y, num_data, batch.weight, generator, batch.part), config, progress
+        ),
         lambda batch: head.log_predictive(batch.x, batch.y),
         epochs,
     )

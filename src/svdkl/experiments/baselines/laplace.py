@@ -20,8 +20,8 @@ from torch import nn
 from svdkl.experiments.baselines.interface import ClassBaseline, Floats, Labels
 from svdkl.experiments.baselines.networks import NetworkClassifier
 from svdkl.shapes import Tensor
-from svdkl.training.evidence import cached_features
 from svdkl.training.pretrain import PlainNet
+from svdkl.training.rows import map_inputs
 
 ROWS_AT_ONCE = 4096
 LOG_PRECISIONS = (math.log(1e-4), math.log(1e6))
@@ -96,5 +96,5 @@ class LaplaceClassifier(ClassBaseline):
     def _features(self, X: pa.Table) -> Tensor:
         encoder = self.network.estimator.encoder_
         assert encoder is not None
-        h = cached_features(self._plain().net, encoder.transform(X)).double()
+        h = map_inputs(encoder.transform(X), self._plain().net.eval()).double()
         return torch.cat([h, h.new_ones(len(h), 1)], 1)

@@ -1,0 +1,155 @@
+"""The processes that train one model together, by plain torch.distributed.
+
+Each process has a share of every batch and the whole model. A step's gradient is the sum over the rows of the batch in
+all processes, divided by their number: what one process with the whole batch would have. So nothing else in training
+depends on how many processes there are: neither the batch size that the user typed, nor the weight of the KL.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+T = TypeVar("T")
+SILENCE = timedelta(minutes=30)  # after which a process that does not answer counts as lost
+
+
+class LostProcessError(RuntimeError):
+    """Another process of the group has ended or does not answer."""
+
+
+@dataclass(frozen=True)
+class Processes:
+    """One process among all that train together. With ``size`` 1 nothing is sent anywhere.
+
+    Attributes
+    ----------
+    rank, size
+        The number of this process, and how many there are.
+    """
+
+    rank: int = 0
+    size: int = 1
+
+    @property
+    def first(self) -> bool:
+        """Whether this is the one that writes."""
+        return self.rank == 0
+
+    def share(self, count: int) -> slice:
+        """The contiguous part of so many things that is for this process; the parts differ by one at most."""
+        return slice(count * self.rank // self.size, count * (self.rank + 1) // self.size)
+
+    def mean_gradient(self, parameters: Sequence[nn.Parameter], loss: float, num_rows: int) -> float:
+        """Turn this process's gradients of a mean over its rows into those of the mean over all rows, and its loss too.
+
+        Parameters
+        ----------
+        loss
+            Of this process; not finite if there is no gradient to trust, which then holds for all processes.
+        num_rows
+            That the mean was taken over; a process without rows in the last batch takes part with 0.
+
+        Returns
+        -------
+        float
+            The mean loss.
+        """
+        if self.size == 1:
+            return loss
+        wanted = [p for p in parameters if p.requires_grad]
+        dtype = max((p.dtype for p in wanted), key=lambda kind: torch.finfo(kind).bits)
+        device = wanted[0].device
+        # A parameter that the loss does not reach has no gradient in any process, and must not get one of zeros.
+        reached = [float(p.grad is not None) for p in wanted]
+        total_loss = num_rows * loss if num_rows else 0.0
+        numbers = torch.tensor([total_loss, num_rows, *reached], dtype=dtype, device=device)
+        gradients = [
+            torch.zeros(p.numel(), dtype=dtype, device=device)
+            if p.grad is None
+            else p.grad.flatten().to(dtype) * num_rows
+            for p in wanted
+        ]
+        joined = torch.cat([numbers, *gradients])
+        self._send(lambda: dist.all_reduce(joined))
+        rows = float(joined[1])
+        reached = joined[2 : len(numbers)].tolist()
+        for p, by, gradient in zip(wanted, reached, joined[len(numbers) :].split([p.numel() for p in wanted])):
+            p.grad = (gradient / rows).view_as(p).to(p.dtype) if by else None
+        return float(joined[0]) / rows
+
+    def sums(self, numbers: Sequence[float]) -> list[float]:
+        """Sums over all processes."""
+        if self.size == 1:
+            return list(numbers)
+        total = torch.tensor(numbers, dtype=torch.float64, device=_device())
+        self._send(lambda: dist.all_reduce(total))
+        return total.tolist()
+
+    def gather(self, value: T) -> list[T]:
+        """What every process has, by rank."""
+        if self.size == 1:
+            return [value]
+        values: list[Any] = [None] * self.size
+        self._send(lambda: dist.all_gather_object(values, value))
+        return values
+
+    @torch.no_grad()
+    def equalise(self, module: nn.Module) -> None:
+        """Give every process the first one's parameters and buffers, to the last bit."""
+        if self.size == 1:
+            return
+        for tensor in module.state_dict().values():
+            sent = tensor.to(_device()).contiguous()
+            self._send(lambda sent=sent: dist.broadcast(sent, 0))  # type: ignore[misc]
+            tensor.copy_(sent)
+
+    def _send(self, collective: Callable[[], Any]) -> None:
+        try:
+            collective()
+        except RuntimeError as error:  # torch's DistBackendError is one, too
+            raise LostProcessError(
+                f"Expected all {self.size} processes to go on, but process {self.rank} cannot reach another one any "
+                f"more, so one has ended: what the last checkpoint holds is kept, go on with --resume."
+            ) from error
+
+
+ALONE = Processes()
+
+
+def joined() -> Processes:
+    """The group of processes that this one is in."""
+    if dist.is_available() and dist.is_initialized():
+        return Processes(dist.get_rank(), dist.get_world_size())
+    return ALONE
+
+
+@contextmanager
+def group() -> Iterator[Processes]:
+    """The group that exists, or the one that torchrun has started this process for, or this process alone."""
+    if dist.is_initialized() or int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        yield joined()
+        return
+    cuda = torch.cuda.is_available()
+    if cuda:
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+    dist.init_process_group("nccl" if cuda else "gloo", timeout=SILENCE)
+    try:
+        yield joined()
+    finally:
+        dist.destroy_process_group()
+
+
+def restarted() -> bool:
+    """Whether torchrun has started this process once more, after one of its group had ended."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+
+
+def _device() -> torch.device:
+    return torch.device("cuda", torch.cuda.current_device()) if dist.get_backend() == "nccl" else torch.device("cpu")

@@ -1,0 +1,108 @@
+"""Steps of an optimiser that cannot spoil a model."""
+
+import copy
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from svdkl.head import NonFiniteFeaturesError
+from svdkl.shapes import Tensor
+from svdkl.training.distributed import ALONE, Processes
+
+MAX_ROLLBACKS = 5  # steps that may go wrong in a stage before giving up
+BACKTRACK = 0.3  # what a rollback leaves of the rates
+
+
+def snapshot(module: nn.Module) -> dict[str, Any]:
+    """A copy of all parameters and buffers."""
+    return {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
+
+
+class Guard:
+    """Takes steps, and takes none that would carry a NaN or an infinity into the parameters.
+
+    Where a loss or gradient is not finite, the last good state comes back and the rates are lowered; after a few such
+    steps it gives up. The good state is refreshed every so many steps, so that guarding costs next to nothing.
+    """
+
+    REFRESH = 50
+
+    def __init__(self, module: nn.Module, optimiser: torch.optim.Optimizer, processes: Processes = ALONE) -> None:
+        self.module, self.optimiser, self.processes = module, optimiser, processes
+        self.slowdown = 1.0
+        self._rollbacks = self._since = 0
+        self._good = self._state()
+
+    def step(self, loss: Callable[[], Tensor], clip: float, num_rows: int = 1) -> float:
+        """One step; the loss, or zero if there was none to take.
+
+        Parameters
+        ----------
+        loss
+            Mean over this process's rows of the batch, of which there are ``num_rows``; not called if there are none.
+        clip
+            Largest norm of the gradient.
+        """
+        self.optimiser.zero_grad(set_to_none=True)
+        value = self._backward(loss) if num_rows else 0.0
+        parameters = [p for group in self.optimiser.param_groups for p in group["params"]]
+        value = self.processes.mean_gradient(parameters, value, num_rows)
+        finite = math.isfinite(value)
+        if finite:
+            reached = [p for p in parameters if p.grad is not None]
+            finite = bool(torch.isfinite(nn.utils.clip_grad_norm_(reached, clip)))
+        if not finite:
+            self._roll_back()
+            return 0.0
+        self.optimiser.step()
+        self._since += 1
+        if self._since >= self.REFRESH:
+            self.refresh()
+        return value
+
+    def _backward(self, loss: Callable[[], Tensor]) -> float:
+        try:
+            value = loss()
+        except NonFiniteFeaturesError:
+            return math.nan
+        number = float(value.detach())
+        if math.isfinite(number):
+            value.backward()
+        return number
+
+    def refresh(self) -> None:
+        """Take the present state for a good one, if it is finite."""
+        if all(bool(torch.isfinite(p).all()) for group in self.optimiser.param_groups for p in group["params"]):
+            self._good, self._since = self._state(), 0
+
+    def numbers(self) -> dict[str, float]:
+        """What a resumed run has to know of the steps that went wrong."""
+        return {"slowdown": self.slowdown, "rollbacks": self._rollbacks}
+
+    def resume(self, numbers: dict[str, Any]) -> None:
+        """Go on from there."""
+        self.slowdown, self._rollbacks = numbers["slowdown"], numbers["rollbacks"]
+        self.refresh()
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        return snapshot(self.module), copy.deepcopy(self.optimiser.state_dict())
+
+    def _roll_back(self) -> None:
+        self._rollbacks += 1
+        if self._rollbacks > MAX_ROLLBACKS:
+            raise ArithmeticError(
+                f"Expected finite losses and gradients; {self._rollbacks} steps had none, even with rates lowered to "
+                f"{self.slowdown:.1g} of theirs: scale the inputs and targets, or lower the rates."
+            )
+        self.slowdown *= BACKTRACK
+        self.module.load_state_dict(self._good[0])
+        self.optimiser.load_state_dict(copy.deepcopy(self._good[1]))
+        warnings.warn(
+            f"A step had a loss or gradient that was not finite: the last good state is back, and the rates are "
+            f"{self.slowdown:.1g} of what they were.",
+            stacklevel=3,
+        )
