@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 from svdkl.estimators.continuing import continue_training
 from svdkl.estimators.given import Given
 from svdkl.estimators.inputs import num_rows, order_of_content, read_numbers, read_table, take_rows
+from svdkl.estimators.keeping import checkpoint_of, history_of
 from svdkl.estimators.readouts import uncertainty_of
 from svdkl.estimators.rowwise import in_equal_parts, join
 from svdkl.estimators.settings import (
@@ -32,15 +33,19 @@ from svdkl.estimators.settings import (
 )
 from svdkl.estimators.splitting import held_out_rows
 from svdkl.estimators.storage import load_estimator, save_estimator
+from svdkl.estimators.streaming import StreamedTable
 from svdkl.estimators.weights import COUNTED_ROWS, Weights, counted_rows, read_weights
 from svdkl.model import SVDKL
 from svdkl.shapes import Tensor
 from svdkl.tabular.encoder import TabularEncoder
+from svdkl.tabular.stream import EPOCH_ROWS
 from svdkl.tabular.target import Task
+from svdkl.training.config import TrainingConfig
 from svdkl.training.display import Display
-from svdkl.training.history import Epoch, History
+from svdkl.training.distributed import joined
+from svdkl.training.history import Epoch
 from svdkl.training.recipe import train
-from svdkl.training.rows import Rows
+from svdkl.training.rows import InMemory, Rows, Source
 
 Array = npt.NDArray[Any]
 Own = TypeVar("Own", bound="DeepKernelEstimator")
@@ -81,7 +86,7 @@ class DeepKernelEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     # ------------------------------------------------------------------------------------------------------- fitting
 
-    def fit(self: Own, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None) -> Own:
+    def fit(self: Own, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None, checkpoint: Any = None) -> Own:
         """Train on a table.
 
         Parameters
@@ -96,6 +101,9 @@ class DeepKernelEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         eval_set
             ``(X, y)`` or ``(X, y, sample_weight)``: rows for early stopping and the held-out evidence. By default, a
             share ``validation_fraction`` of the table is held out for that.
+        checkpoint
+            A file that keeps the state after every epoch; ``history.jsonl`` beside it holds the epochs. A fit of the
+            same table with the same parameters that finds it, after a crash, goes on and ends with the same model.
 
         Returns
         -------
@@ -104,7 +112,39 @@ class DeepKernelEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         check_parameters(self)
         warm = bool(self.warm_start) and hasattr(self, "model_")
         given = self._read(X, y, sample_weight, reset=not warm)
-        return self._fit(given, eval_set, warm)
+        return self._fit(given, eval_set, warm, checkpoint)
+
+    def fit_parquet(
+        self: Own,
+        path: Any,
+        target: str,
+        *,
+        drop: Sequence[str] = (),
+        epoch_rows: int | None = None,
+        checkpoint: Any = None,
+    ) -> Own:
+        """Train on Parquet files of any size, which are streamed: memory holds some hundred thousand rows at a time.
+
+        Parameters
+        ----------
+        path
+            A file, or a folder of files with the same columns.
+        target
+            The column to predict. All others are inputs, except those to ``drop``.
+        epoch_rows
+            Rows of an epoch, about; 2,000,000 by default. In larger files several epochs make a pass. With
+            ``max_iter`` this sets how many rows are gone through.
+        checkpoint
+            As of :meth:`fit`.
+
+        Returns
+        -------
+        self
+        """
+        check_parameters(self)
+        found = StreamedTable(self, path, target, drop, epoch_rows or EPOCH_ROWS)
+        self._train(found.source, found.held_out, found.config, False, checkpoint)
+        return self
 
     def _partial_fit(self: Own, X: Any, y: Any, sample_weight: Any, classes: Any) -> Own:
         """The first chunk is a fit of its own, every other one epoch of the model that there is."""
@@ -115,10 +155,10 @@ class DeepKernelEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         rows = self._rows(given)
         self.num_rows_seen_ += len(rows)
         config = training_config(self, len(rows), held_out=False, seed=self._seed())
-        self._train(rows, rows, replace(config, pretrain_epochs=0, joint_epochs=1), warm=True)
+        self._train(InMemory(rows), rows, replace(config, pretrain_epochs=0, joint_epochs=1), warm=True)
         return self
 
-    def _fit(self: Own, given: Given, eval_set: Any, warm: bool) -> Own:
+    def _fit(self: Own, given: Given, eval_set: Any, warm: bool, checkpoint: Any = None) -> Own:
         seed = self._seed()
         fit, held = given, None
         if self.early_stopping or (self.evidence and has_head(self)):
@@ -136,32 +176,38 @@ class DeepKernelEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         rows = self._rows(fit)
         self.num_rows_seen_ = len(rows)
         config = training_config(self, len(rows), held is not None, seed)
-        self._train(rows, rows if held is None else self._rows(held), config, warm)
+        self._train(InMemory(rows), rows if held is None else self._rows(held), config, warm, checkpoint)
         return self
 
-    def _train(self, rows: Rows, held_out: Rows, config: Any, warm: bool) -> None:
-        history = History()
+    def _train(
+        self, source: Source, held_out: Rows, config: TrainingConfig, warm: bool, checkpoint: Any = None
+    ) -> None:
+        history = history_of(checkpoint)
         with torch.random.fork_rng(devices=[]), ExitStack() as stack:
-            report = stack.enter_context(Display(config)).show if self.verbose else _keep_quiet
+            shown = self.verbose and joined().first
+            report = stack.enter_context(Display(config)).show if shown else _keep_quiet
             torch.manual_seed(config.seed)
             if warm:
-                continue_training(self.model_, rows, held_out, config, self.num_rows_seen_, history, report)
+                continue_training(self.model_, source, held_out, config, self.num_rows_seen_, history, report)
             else:
                 layout = None if self.encoder_ is None else self.encoder_.layout
-                self.num_features_ = int(self.num_features) if layout is not None else features_of(self.net, rows.x[:1])
-                self.network_options_ = network_options(self, len(rows))
+                self.num_features_ = (
+                    int(self.num_features) if layout is not None else features_of(self.net, held_out.x[:1])
+                )
+                self.network_options_ = network_options(self, source.num_rows)
                 net, num_features = build_net(self, layout, self.num_features_, self._num_outputs)
                 check_head(self, num_features, self._num_outputs, self._likelihood())
                 self.model_ = train(
-                    net.to(rows.x.device),
+                    net.to(source.device),
                     num_features,
                     self._num_outputs,
                     self._likelihood(),
-                    rows,
+                    source,
                     held_out,
                     config,
                     head_options(self),
                     history,
+                    checkpoint_of(self, checkpoint, source.num_rows, config),
                     on_epoch=report,
                 ).eval()
         self.history_ = [*self.history_, *history.epochs]

@@ -11,13 +11,13 @@ from svdkl.training.evidence import fit_held_out_evidence
 from svdkl.training.history import Epoch, History
 from svdkl.training.loop import run_stage
 from svdkl.training.pretrain import PlainNet
-from svdkl.training.rows import InMemory, Rows, map_rows
+from svdkl.training.rows import Rows, Source, map_rows
 from svdkl.training.stages import head_stage, joint_stage, plain_stage
 
 
 def continue_training(
     model: Model,
-    rows: Rows,
+    source: Source,
     held_out: Rows,
     config: TrainingConfig,
     num_data: int,
@@ -39,10 +39,10 @@ def continue_training(
         stage = head_stage(model, config, epochs, num_data, generator)
     else:
         stage = joint_stage(model, config, epochs, num_data, generator)
-    given, kept = rows, held_out
+    kept = held_out
     if isinstance(model, SVDKL) and config.recipe == "dnn_gp":
-        given, kept = (map_rows(part, model.net.eval()) for part in (rows, held_out))
-    run_stage(stage, InMemory(given), kept, config, generator, history, on_epoch=on_epoch)
+        source, kept = source.mapped(model.net.eval()), map_rows(held_out, model.net)
+    run_stage(stage, source, kept, config, generator, history, on_epoch=on_epoch)
     if config.evidence and isinstance(model, SVDKL):
         fit_held_out_evidence(model, held_out, config, generator)
     model.eval()

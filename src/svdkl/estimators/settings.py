@@ -41,12 +41,18 @@ def has_head(estimator: Any) -> bool:
     return estimator.recipe in ("dnn_gp", "svdkl")
 
 
-def training_config(estimator: Any, num_rows: int, held_out: bool, seed: int) -> TrainingConfig:
-    """The run that the parameters describe, on so many rows, with or without others to hold out."""
+def training_config(
+    estimator: Any, num_rows: int, held_out: bool, seed: int, epoch_rows: int | None = None
+) -> TrainingConfig:
+    """The run that the parameters describe, on so many rows, with or without others to hold out.
+
+    An epoch goes through all rows, if it is not said how many it goes through.
+    """
     epochs = estimator.max_iter
     if epochs == "auto":
         usual = max(min(ROW_EPOCHS // num_rows, USUAL_EPOCHS), FEWEST_EPOCHS)
         epochs = max(usual, min(FEW_ROWS // num_rows, MOST_EPOCHS))
+        epochs = math.ceil(epochs * num_rows / (epoch_rows or num_rows))
     batch_size = estimator.batch_size
     if batch_size == "auto":
         batch_size = 2 ** round(math.log2(max(1, num_rows / BATCHES)))

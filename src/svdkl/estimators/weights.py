@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils import compute_class_weight
 from sklearn.utils.validation import check_array
 
 from svdkl.estimators.inputs import Index
@@ -53,11 +52,18 @@ def counted_rows(weight: Weights | None, num_rows: int) -> tuple[Index | None, W
 def with_class_weight(
     class_weight: Any, classes: npt.NDArray[Any], codes: npt.NDArray[np.int64], weight: Weights | None
 ) -> Weights | None:
-    """The weights of rows, times those of their classes, which shift weight between rows but add none in all."""
+    """The weights of rows, times those of their classes."""
     if class_weight is None:
         return weight
+    own: Weights = np.ones(len(codes)) if weight is None else weight
+    amounts = np.bincount(codes, own, len(classes)).astype(np.float64)
+    return np.multiply(own, class_factors(class_weight, classes, amounts)[codes])
+
+
+def class_factors(class_weight: Any, classes: npt.NDArray[Any], amounts: Weights) -> Weights:
+    """The factor on the rows of each class, of which there are such amounts: it shifts weight but adds none in all."""
     if isinstance(class_weight, str) and class_weight == "balanced":
-        of_class = compute_class_weight("balanced", classes=np.arange(len(classes)), y=codes, sample_weight=weight)
+        of_class = np.divide(amounts.sum(), len(classes) * amounts, out=np.zeros_like(amounts), where=amounts > 0)
     elif isinstance(class_weight, dict):
         unknown = [label for label in class_weight if label not in classes.tolist()]
         if unknown:
@@ -70,9 +76,8 @@ def with_class_weight(
             raise ValueError(f"Expected finite class weights of at least 0, got {class_weight!r}.")
     else:
         raise ValueError(f"Expected class_weight to be None, 'balanced' or a dict, got {class_weight!r}.")
-    own = np.ones(len(codes)) if weight is None else weight
-    weighted = own * np.asarray(of_class, np.float64)[codes]
-    if not weighted.any():
+    weighted = float(of_class @ amounts)
+    if not weighted:
         raise ValueError(f"Expected a class weight above 0, got zero weight for all rows from {class_weight!r}.")
     # Preferring a class is no evidence: the posterior must not grow surer of it, nor the losses larger.
-    return weighted * (own.sum() / weighted.sum())
+    return of_class * (amounts.sum() / weighted)

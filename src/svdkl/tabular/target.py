@@ -35,11 +35,12 @@ def read_target(y: Any, num_rows: int, rows: Array, task: Task | None) -> Target
     if array.ndim == 2:  # several targets at once; labels of 0 and 1 among them are split as well by squared errors
         return Target(np.stack([_real(column) for column in array.T], axis=1), False)
     if task is None:
-        task = "classification" if _looks_like_classes(array) else "regression"
+        task = "classification" if looks_like_classes(array) else "regression"
     return Target(_classes(array), True) if task == "classification" else Target(_real(array), False)
 
 
-def _looks_like_classes(y: Array) -> bool:
+def looks_like_classes(y: Array) -> bool:
+    """Whether targets are text, booleans or whole numbers with at most 50 values."""
     column = read_array("y", y)
     if column.storage != "number":
         return True

@@ -6,6 +6,7 @@ and then renamed over it, so a crash or a full disk at any moment leaves the las
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from torch import nn
 
 from svdkl.shapes import Tensor
 
-FORMAT = "svdkl-checkpoint-1"
+FORMAT = "svdkl-checkpoint-2"
 
 
 @dataclass(frozen=True)
@@ -30,10 +31,17 @@ class Snapshot:
 
 
 class Checkpoint:
-    """The newest snapshot of a run, in one file."""
+    """The newest snapshot of a run, in one file.
 
-    def __init__(self, path: Path) -> None:
+    Parameters
+    ----------
+    run
+        What the run is told, in plain values. A snapshot of a run that was told otherwise is refused.
+    """
+
+    def __init__(self, path: Path, run: Mapping[str, Any] | None = None) -> None:
         self.path = path
+        self.run = run
 
     def save(self, snapshot: Snapshot) -> None:
         """Replace the snapshot on disk, all or nothing."""
@@ -42,7 +50,12 @@ class Checkpoint:
             for group, tensors in snapshot.tensors.items()
             for name, tensor in tensors.items()
         }
-        header = {"format": FORMAT, "stage": snapshot.stage, "numbers": json.dumps(snapshot.numbers)}
+        header = {
+            "format": FORMAT,
+            "stage": snapshot.stage,
+            "numbers": json.dumps(snapshot.numbers),
+            "run": json.dumps(self.run),
+        }
         beside = self.path.with_name(self.path.name + ".part")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -69,6 +82,7 @@ class Checkpoint:
                         f"Expected a checkpoint of format {FORMAT!r} in {self.path}, got {header.get('format')!r}: it "
                         f"was written by another program or version."
                     )
+                self._check_run(json.loads(header["run"]))
                 tensors: dict[str, dict[str, Tensor]] = {}
                 for key in file.keys():  # noqa: SIM118 - not a dict
                     group, _, name = key.partition("/")
@@ -79,6 +93,18 @@ class Checkpoint:
                 f"Expected a whole checkpoint in {self.path}, but it is truncated or damaged ({error}): delete it to "
                 f"start anew."
             ) from error
+
+    def _check_run(self, saved: dict[str, Any] | None) -> None:
+        if self.run is None or saved is None:
+            return
+        ours = json.loads(json.dumps(self.run))
+        for key in sorted({*ours, *saved}):
+            if ours.get(key) != saved.get(key):
+                raise ValueError(
+                    f"Expected the checkpoint of the same run in {self.path}, got one with {key} {saved.get(key)!r} "
+                    f"instead of {ours.get(key)!r}: go on with what the run was started with, or delete it to start "
+                    f"anew."
+                )
 
 
 def optimiser_tensors(optimiser: torch.optim.Optimizer, module: nn.Module) -> dict[str, Tensor]:

@@ -105,9 +105,7 @@ def run_stage(
             in_stage = rate_factor(step, stage_steps, config.warmup_steps)
             set_rates(optimiser, in_run * guard.slowdown, in_stage * guard.slowdown)
             choose_groups(optimiser, step)
-            total += (
-                guard.step(partial(stage.loss, batch, step / stage_steps), config.clip, len(batch)) / steps_per_epoch
-            )
+            total += guard.step(partial(stage.loss, batch, step / stage_steps), config.clip, len(batch))
             average.update()
             step += 1
         choose_groups(optimiser, 0)

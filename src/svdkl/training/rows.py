@@ -25,6 +25,11 @@ class Rows(NamedTuple):
         """These rows, in this order."""
         return Rows(self.x[index], self.y[index], None if self.weight is None else self.weight[index], part)
 
+    def to(self, device: torch.device) -> "Rows":
+        """The same rows on a device."""
+        weight = None if self.weight is None else self.weight.to(device)
+        return Rows(self.x.to(device), self.y.to(device), weight, self.part)
+
     def __len__(self) -> int:
         return len(self.x)
 

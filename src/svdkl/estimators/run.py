@@ -1,0 +1,207 @@
+"""A training run from a file to a folder: by one process, or by each process of a group alike.
+
+The folder holds ``model/`` (see :meth:`save`), ``run.json`` with the facts and ``history.jsonl`` with the epochs; while
+the run is on, ``checkpoint.safetensors``, from which a run that was cut off goes on.
+"""
+
+import datetime
+import json
+import os
+import platform
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import torch
+
+from svdkl.estimators.base import DeepKernelEstimator
+from svdkl.estimators.classifier import SVDKLClassifier
+from svdkl.estimators.keeping import HISTORY
+from svdkl.estimators.regressor import SVDKLRegressor
+from svdkl.estimators.streaming import target_of
+from svdkl.tabular.chunks import chosen_names
+from svdkl.tabular.files import ParquetFiles, TableFile, open_table_file
+from svdkl.tabular.survey import refuse_missing
+from svdkl.tabular.target import looks_like_classes
+from svdkl.training.distributed import group, restarted
+
+MODEL, FACTS, CHECKPOINT, REPORT = "model", "run.json", "checkpoint.safetensors", "report.html"
+STREAMED_CELLS = 200_000_000  # a table of more is streamed, if it is not said what to do
+TASKS = ("auto", "classification", "regression")
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """What a run is told; plain values, so that it can be sent to other machines.
+
+    Attributes
+    ----------
+    data, target, out
+        The file or folder to read, the column to predict, the folder to write.
+    task
+        "classification", "regression", or "auto": classes are text, booleans, and whole numbers of at most 50 values.
+    drop
+        Columns that are not used.
+    options
+        Parameters of the estimator.
+    resume
+        Go on from the checkpoint in ``out``, if there is one.
+    stream
+        Whether a Parquet file is streamed instead of read into memory; None decides by its size.
+    epoch_rows
+        Of an epoch of a streamed file; see :meth:`~svdkl.SVDKLClassifier.fit_parquet`.
+    """
+
+    data: Path
+    target: str
+    out: Path
+    task: str = "auto"
+    drop: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = 0
+    resume: bool = False
+    stream: bool | None = None
+    epoch_rows: int | None = None
+    verbose: bool = True
+
+
+class Outcome(NamedTuple):
+    """A finished run."""
+
+    estimator: DeepKernelEstimator
+    facts: dict[str, Any]
+
+
+def run(config: RunConfig) -> Outcome:
+    """Train, and write the folder.
+
+    Under torchrun, Ray Train, Spark's TorchDistributor or any other that has made a process group or set torchrun's
+    variables, every process calls this alike: they share the work, and the first one writes.
+    """
+    with group() as processes:
+        files = open_table_file(config.data)
+        check_run(config, files)
+        estimator = make_estimator(config, files)
+        out = Path(config.out)
+        began = time.perf_counter()
+        streamed = is_streamed(config, files)
+        if processes.first:
+            out.mkdir(parents=True, exist_ok=True)
+        checkpoint = out / CHECKPOINT
+        if streamed:
+            estimator.fit_parquet(
+                config.data, config.target, drop=config.drop, epoch_rows=config.epoch_rows, checkpoint=checkpoint
+            )
+        else:
+            table = files.read([name for name in files.names if name not in config.drop])
+            refuse_missing(table.column(config.target), config.target)
+            y = target_of(table, config.target)
+            estimator.fit(table.drop_columns([config.target]), y, checkpoint=checkpoint)
+        facts = facts_of(config, estimator, streamed, time.perf_counter() - began, processes.size)
+        if processes.first:
+            estimator.save(out / MODEL)
+            _write(out / FACTS, json.dumps(facts, indent=1, default=str) + "\n")
+            checkpoint.unlink(missing_ok=True)
+        return Outcome(estimator, facts)
+
+
+def check_run(config: RunConfig, files: TableFile) -> None:
+    """Refuse what cannot be done, before any work."""
+    chosen_names(files.path, files.names, [config.target, *config.drop])
+    if config.target in config.drop:
+        raise ValueError(f"Expected to keep the target {config.target!r}, got it among the columns to drop.")
+    if config.task not in TASKS:
+        raise ValueError(f"Expected task to be one of {', '.join(TASKS)}, got {config.task!r}.")
+    if len(files.names) - len(set(config.drop)) < 2:
+        raise ValueError(
+            f"Expected a column beside the target {config.target!r} in {files.path}, got none to learn from."
+        )
+    if config.stream and not isinstance(files, ParquetFiles):
+        raise ValueError(f"Expected Parquet to stream, got {files.path}: convert it, or read it into memory.")
+    out = Path(config.out)
+    resume = config.resume or restarted()
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"Expected a folder to write to, got the file {out}: choose another path.")
+    unfinished = (out / CHECKPOINT).exists()
+    if unfinished and not resume:
+        raise ValueError(
+            f"Expected a folder without an unfinished run, got {out}, which holds a checkpoint: go on with --resume, "
+            f"or delete it to start anew."
+        )
+    if resume and not unfinished and (out / FACTS).exists():
+        raise ValueError(
+            f"Expected an unfinished run in {out}, got one that is finished: its model is in {out / MODEL}."
+        )
+    found = [file.name.removesuffix(".part") for file in out.iterdir()] if out.exists() else []
+    strange = sorted(set(found) - {MODEL, FACTS, HISTORY, CHECKPOINT, REPORT})
+    if strange:
+        raise ValueError(
+            f"Expected a new folder or one of a run, got {out}, which holds {strange[0]!r}: choose another."
+        )
+
+
+def make_estimator(config: RunConfig, files: TableFile) -> DeepKernelEstimator:
+    """The estimator for the target's kind, with the run's options."""
+    task = find_task(files, config.target) if config.task == "auto" else config.task
+    kind = SVDKLClassifier if task == "classification" else SVDKLRegressor
+    unknown = sorted(set(config.options) - set(kind().get_params()))
+    if unknown:
+        raise ValueError(
+            f"Expected options of {kind.__name__} for the {task} of {config.target!r}, got {unknown[0]!r}: remove it, "
+            f"or set the task."
+        )
+    return kind(**{"random_state": config.seed, "verbose": config.verbose, **config.options})
+
+
+def find_task(files: TableFile, target: str) -> str:
+    """What the first rows of a target look like."""
+    first = next(iter(files.batches([target])))
+    column = first.column(target)
+    if pa.types.is_temporal(column.type) or pa.types.is_nested(column.type):
+        raise ValueError(
+            f"Expected a target of numbers, text or booleans, got {target!r} of type {column.type}: convert it first."
+        )
+    known = target_of(pa.table({target: column.drop_null()}), target)
+    return "classification" if len(known) == 0 or looks_like_classes(known) else "regression"
+
+
+def is_streamed(config: RunConfig, files: TableFile) -> bool:
+    """Whether the file is streamed."""
+    if not isinstance(files, ParquetFiles):
+        return False
+    return files.num_rows * len(files.names) > STREAMED_CELLS if config.stream is None else config.stream
+
+
+def facts_of(
+    config: RunConfig, estimator: DeepKernelEstimator, streamed: bool, seconds: float, num_processes: int
+) -> dict[str, Any]:
+    """What a reader of the model wants to know of its training."""
+    best = min(epoch.held_out_nlp for epoch in estimator.history_)
+    encoder = estimator.encoder_
+    return {
+        "data": str(config.data),
+        "target": config.target,
+        "task": "classification" if isinstance(estimator, SVDKLClassifier) else "regression",
+        "rows": estimator.num_rows_seen_,
+        "columns": [] if encoder is None else [column.name for column in encoder.schema.columns],
+        "dropped": list(config.drop),
+        "streamed": streamed,
+        "processes": num_processes,
+        "options": dict(config.options),
+        "seed": config.seed,
+        "epochs": len(estimator.history_),
+        "held_out_nlp": best,
+        "seconds": round(seconds, 1),
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "versions": {"python": platform.python_version(), "torch": torch.__version__, "numpy": np.__version__},
+    }
+
+
+def _write(path: Path, text: str) -> None:
+    beside = path.with_name(path.name + ".part")
+    beside.write_text(text, encoding="utf-8")
+    os.replace(beside, path)

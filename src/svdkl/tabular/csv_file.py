@@ -1,0 +1,147 @@
+"""A table in a CSV file, which has to be read as a whole before the types of its columns are known."""
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+
+from svdkl.tabular.chunks import check_names, chosen_names, tables_of
+from svdkl.tabular.csv_faults import explain, looks_like_numbers
+
+CSV_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
+BLOCK = 4 * 2**20  # bytes that are parsed at a time
+# Types that text is tried as. Within a family every value of one type is also one of the next.
+FAMILIES: tuple[tuple[pa.DataType, ...], ...] = (
+    (pa.int64(), pa.float64()),
+    (pa.bool_(),),
+    (pa.date32(), pa.timestamp("us")),
+    (pa.timestamp("us", "UTC"),),
+)
+
+
+class CsvFile:
+    """One table in a CSV file with names in its first line: UTF-8, commas (tabs in ``.tsv``), perhaps gzipped.
+
+    Empty cells and what pandas and pyarrow take for missing (``NA``, ``NaN``, ``null``, ``N/A``, ...) are missing, in
+    columns of text too. A column has the narrowest type that all of its values have, wherever in the file they stand:
+    whole numbers, numbers, booleans (true, false), dates, times, else text. To find that out the file is read once,
+    in parts, when types or rows are first asked for.
+
+    Attributes
+    ----------
+    names
+        Of the columns.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        if self.path.stat().st_size == 0:
+            raise ValueError(f"Expected a table, got {self.path}, which is empty: check what wrote it.")
+        try:
+            with self._open(None) as reader:
+                self.names: tuple[str, ...] = tuple(reader.schema.names)
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            raise explain(self.path, self._delimiter, error) from error
+        check_names(self.path, self.names)
+        if looks_like_numbers(self.names):
+            raise ValueError(
+                f"Expected the names of the columns in the first line of {self.path}, got numbers only, "
+                f"{', '.join(self.names[:5])}: add a line of names."
+            )
+        if len(self.names) == 1 and any(mark in self.names[0] for mark in ";|\t"):
+            raise ValueError(
+                f"Expected columns with commas between them in {self.path}, got one column {self.names[0]!r}: write it "
+                f"with commas, or with tabs as .tsv."
+            )
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Names and types of the columns."""
+        return self._scan[0]
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of the table."""
+        return self._scan[1]
+
+    def read(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """The table, or some of its columns in this order."""
+        names = chosen_names(self.path, self.names, columns)
+        return pa.Table.from_batches(list(self._stream(names)), self._schema_of(names))
+
+    def batches(self, columns: Sequence[str] | None = None, rows: int = 65_536) -> Iterator[pa.Table]:
+        """The table in parts of so many rows, of which memory holds about one."""
+        names = chosen_names(self.path, self.names, columns)
+        return tables_of(self._stream(names), self._schema_of(names), rows)
+
+    def _schema_of(self, names: list[str]) -> pa.Schema:
+        return pa.schema([self.schema.field(name) for name in names])
+
+    def _stream(self, names: list[str]) -> Iterator[pa.RecordBatch]:
+        try:
+            with self._open(self._schema_of(names)) as reader:
+                yield from reader
+        except (pa.ArrowException, OSError) as error:
+            raise explain(self.path, self._delimiter, error) from error
+
+    @cached_property
+    def _scan(self) -> tuple[pa.Schema, int]:
+        """The narrowest types, and the number of rows."""
+        types = dict.fromkeys(self.names, pa.null())
+        rows = 0
+        try:
+            with self._open(pa.schema([(name, pa.string()) for name in self.names])) as reader:
+                for batch in reader:
+                    rows += batch.num_rows
+                    for name, column in zip(self.names, batch.columns):
+                        types[name] = _widened(types[name], column)
+        except (pa.ArrowException, OSError) as error:
+            raise explain(self.path, self._delimiter, error) from error
+        if rows == 0:
+            raise ValueError(
+                f"Expected rows below the names of the columns in {self.path}, got none: check what wrote it."
+            )
+        return pa.schema(list(types.items())), rows
+
+    @property
+    def _delimiter(self) -> str:
+        return "\t" if ".tsv" in self.path.suffixes else ","
+
+    def _open(self, schema: pa.Schema | None) -> Any:
+        """A reader of the columns of a schema; of all as they seem to be without one."""
+        names = None if schema is None else schema.names
+        return pyarrow.csv.open_csv(
+            self.path,
+            pyarrow.csv.ReadOptions(block_size=BLOCK),
+            pyarrow.csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
+            pyarrow.csv.ConvertOptions(column_types=schema, include_columns=names, strings_can_be_null=True),
+        )
+
+
+def _widened(kind: pa.DataType, texts: pa.Array) -> pa.DataType:
+    """The narrowest type of these texts and of those before them, which have this type."""
+    if kind == pa.string() or texts.null_count == len(texts):
+        return kind
+    for family in FAMILIES:
+        start = family.index(kind) if kind in family else 0
+        if kind == pa.null() or kind in family:
+            fitting = next((wider for wider in family[start:] if _fits(texts, wider)), None)
+            if fitting is not None:
+                return fitting
+    return pa.string()
+
+
+def _fits(texts: pa.Array, kind: pa.DataType) -> bool:
+    return _casts(texts, kind) or _casts(pc.utf8_trim_whitespace(texts), kind)  # blanks around a number are rare
+
+
+def _casts(texts: pa.Array, kind: pa.DataType) -> bool:
+    try:
+        texts.cast(kind)
+    except pa.ArrowInvalid:
+        return False
+    return True

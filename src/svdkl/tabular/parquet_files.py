@@ -1,0 +1,123 @@
+"""A table in one Parquet file, or in all that a folder holds."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from svdkl.tabular.chunks import check_names, chosen_names, tables_of
+
+PARQUET_SUFFIXES = (".parquet", ".pq")
+
+
+class Group(NamedTuple):
+    """A row group: the smallest part of a Parquet file that can be read on its own."""
+
+    file: Path
+    index: int  # type: ignore[assignment]  # hides the tuple's method of that name
+    rows: int
+
+
+class ParquetFiles:
+    """One table in one or many Parquet files.
+
+    Parameters
+    ----------
+    path
+        A file, or a folder: then its files and those of its folders, in the order of their names, except what starts
+        with ``.`` or ``_``. All have the same columns.
+
+    Attributes
+    ----------
+    names, schema, num_rows
+        Of the whole table.
+    groups
+        All row groups, in the order of the rows.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        files = self._files()
+        self.schema: pa.Schema = _open(files[0]).schema_arrow.remove_metadata()
+        self.names = tuple(self.schema.names)
+        check_names(files[0], self.names)
+        self.groups = tuple(group for file in files for group in self._groups(file))
+        self.num_rows = sum(group.rows for group in self.groups)
+        if self.num_rows == 0:
+            raise ValueError(f"Expected a table with at least one row, got none in {self.path}: check what wrote it.")
+
+    def read(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """The table, or some of its columns in this order."""
+        return pa.concat_tables([self.read_group(group, columns) for group in self.groups])
+
+    def read_group(self, group: Group, columns: Sequence[str] | None = None) -> pa.Table:
+        """One row group."""
+        names = chosen_names(self.path, self.names, columns)
+        try:
+            table = _open(group.file).read_row_group(group.index, columns=names)
+        except (pa.ArrowException, OSError) as error:
+            raise _damaged(group.file) from error
+        return table.select(names).replace_schema_metadata()
+
+    def batches(self, columns: Sequence[str] | None = None, rows: int = 65_536) -> Iterator[pa.Table]:
+        """The table in parts of so many rows. Memory holds about one part, however large the row groups are."""
+        names = chosen_names(self.path, self.names, columns)
+        schema = pa.schema([self.schema.field(name) for name in names])
+        return tables_of(self._stream(names, rows), schema, rows)
+
+    def _stream(self, names: list[str], rows: int) -> Iterator[pa.RecordBatch]:
+        for file in dict.fromkeys(group.file for group in self.groups):
+            try:
+                for batch in _open(file).iter_batches(rows, columns=names):
+                    yield batch.select(names).replace_schema_metadata()
+            except (pa.ArrowException, OSError) as error:
+                raise _damaged(file) from error
+
+    def _files(self) -> list[Path]:
+        if not self.path.is_dir():
+            return [self.path]
+        found = [file for file in self.path.rglob("*") if file.name.lower().endswith(PARQUET_SUFFIXES)]
+        shown = [file for file in found if not any(part[0] in "._" for part in file.relative_to(self.path).parts)]
+        if not shown:
+            raise ValueError(
+                f"Expected a folder of Parquet files, got {self.path}, which holds none: name a file, or another "
+                f"folder."
+            )
+        return sorted(shown)
+
+    def _groups(self, file: Path) -> list[Group]:
+        opened = _open(file)
+        self._check_same(file, opened.schema_arrow)
+        metadata = opened.metadata
+        return [Group(file, i, metadata.row_group(i).num_rows) for i in range(metadata.num_row_groups)]
+
+    def _check_same(self, file: Path, schema: pa.Schema) -> None:
+        ours = {field.name: field.type for field in self.schema}
+        theirs = {field.name: field.type for field in schema}
+        for name in [*ours, *theirs]:
+            if ours.get(name) != theirs.get(name):
+                here, there = theirs.get(name, "none"), ours.get(name, "none")
+                raise ValueError(
+                    f"Expected the same columns in all files of {self.path}, got {name!r} as {here} in {file.name} and "
+                    f"as {there} in the first: write them with one schema."
+                )
+
+
+def _open(file: Path) -> pq.ParquetFile:
+    try:
+        if file.stat().st_size == 0:
+            raise ValueError(f"Expected a Parquet file, got {file}, which is empty: write it once more.")
+        return pq.ParquetFile(file)
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
+            raise OSError(f"Expected to read {file}, but that failed ({error.strerror}): check the path.") from error
+        raise _damaged(file) from error
+
+
+def _damaged(file: Path) -> ValueError:
+    return ValueError(
+        f"Expected a whole Parquet file, got {file}, which is cut off, damaged or something else: write or copy it "
+        f"once more."
+    )

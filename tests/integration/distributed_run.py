@@ -1,0 +1,73 @@
+"""Small runs in several processes: torchrun ... distributed_run.py FOLDER KIND, where KIND is what is to be compared."""
+
+import sys
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+from svdkl import MLP, SVDKL
+from svdkl.training.config import TrainingConfig
+from svdkl.training.distributed import group
+from svdkl.training.guard import Guard
+from svdkl.training.optimisers import joint_groups, make_optimiser
+from svdkl.training.recipe import train
+from svdkl.training.rows import InMemory, Rows
+
+
+def data(dtype: torch.dtype) -> Rows:
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(331, 4, generator=generator, dtype=dtype)
+    return Rows(x, (x[:, 0] * x[:, 1] > 0).long() + (x[:, 2] > 1).long(), x[:, 3].abs() + 0.5)
+
+
+def save(tensors: dict, path: Path) -> None:
+    save_file({name: tensor.detach().contiguous().clone() for name, tensor in tensors.items()}, path)
+
+
+def gradients(folder: Path, processes) -> None:
+    """The first step's gradients on a batch that cannot be cut into equal parts; row weights, noise shared."""
+    torch.manual_seed(0)
+    model = SVDKL(MLP(4, (16,), 6), 6, 3, grid_size=16)
+    rows = data(torch.float32).take(torch.arange(65))
+    model.set_ranges(rows.x)
+    optimiser = make_optimiser(joint_groups(model, TrainingConfig(), train_net=True))
+    guard = Guard(model, optimiser, processes)
+    generator = torch.Generator().manual_seed(1)
+    (batch,) = InMemory(rows).batches(0, 100, generator, processes)
+    loss = guard.step(
+        lambda: -model.elbo(batch.x, batch.y, 1000, batch.weight, generator, batch.part).value, 1e9, len(batch)
+    )
+    found = {name: parameter.grad for name, parameter in model.named_parameters() if parameter.grad is not None}
+    save({**found, "loss": torch.tensor(loss)}, folder / f"gradients-{processes.size}-{processes.rank}.safetensors")
+
+
+def model(folder: Path, processes) -> None:
+    """A whole recipe in float64: 80 rows a batch, the last of which has one row, so that a process has none."""
+    torch.manual_seed(0 if processes.first else 7)  # the first one's start is everybody's
+    torch.set_default_dtype(torch.float64)
+    rows = data(torch.float64)
+    net = nn.Sequential(MLP(4, (16, 16), 6), nn.ReLU())
+    config = TrainingConfig(batch_size=80, pretrain_epochs=3, joint_epochs=3, evidence_steps=10, patience=100)
+    fit, held_out = rows.take(torch.arange(241)), rows.take(torch.arange(241, 331))
+    trained = train(net, 6, 3, "softmax", fit, held_out, config, {"grid_size": 16})
+    save(trained.state_dict(), folder / f"model-{processes.size}-{processes.rank}.safetensors")
+
+
+def long(folder: Path, processes) -> None:
+    """Two hundred steps in float32, with dropout of each process's own."""
+    torch.manual_seed(processes.rank)
+    torch.set_default_dtype(torch.float32)
+    rows = data(torch.float32)
+    net = nn.Sequential(MLP(4, (16, 16), 6, dropout=0.2), nn.ReLU())
+    config = TrainingConfig(batch_size=65, pretrain_epochs=20, joint_epochs=20, evidence_steps=10, patience=100)
+    trained = train(net, 6, 3, "softmax", rows, rows.take(torch.arange(90)), config, {"grid_size": 16})
+    save(trained.state_dict(), folder / f"long-{processes.size}-{processes.rank}.safetensors")
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    with group() as processes:
+        for kind in sys.argv[2:]:
+            {"gradients": gradients, "model": model, "long": long}[kind](Path(sys.argv[1]), processes)
