@@ -11,7 +11,8 @@ DOCUMENTS = [path for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
-def test_code_blocks(path):
+def test_code_blocks(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     for block in re.findall(r"```python\n(.*?)```", path.read_text(), re.DOTALL):
         exec(compile(block, str(path), "exec"), names)

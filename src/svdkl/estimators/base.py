@@ -58,6 +58,7 @@ class DeepKernelEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     model_: Model
     encoder_: TabularEncoder | None
     history_: list[Epoch]
+    seconds_waited_: float
     likelihood: Any
     _task: Task
 
@@ -144,6 +145,7 @@ class DeepKernelEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         check_parameters(self)
         found = StreamedTable(self, path, target, drop, epoch_rows or EPOCH_ROWS)
         self._train(found.source, found.held_out, found.config, False, checkpoint)
+        self.seconds_waited_ = found.source.waited
         return self
 
     def _partial_fit(self: Own, X: Any, y: Any, sample_weight: Any, classes: Any) -> Own:

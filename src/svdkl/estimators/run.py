@@ -76,12 +76,14 @@ class Outcome(NamedTuple):
     facts: dict[str, Any]
 
 
-def run(config: RunConfig) -> Outcome:
-    """Train, and write the folder.
+def run(config: RunConfig | Mapping[str, Any]) -> Outcome:
+    """Train, and write the folder. The configuration may also come as a dictionary of its fields.
 
     Under torchrun, Ray Train, Spark's TorchDistributor or any other that has made a process group or set torchrun's
     variables, every process calls this alike: they share the work, and the first one writes.
     """
+    if not isinstance(config, RunConfig):
+        config = RunConfig(**config)
     with group() as processes:
         files = open_table_file(config.data)
         check_run(config, files)
@@ -196,6 +198,8 @@ def facts_of(
         "epochs": len(estimator.history_),
         "held_out_nlp": best,
         "seconds": round(seconds, 1),
+        "epoch_seconds": round(sum(epoch.seconds for epoch in estimator.history_), 1),
+        **({"waited_seconds": round(estimator.seconds_waited_, 2)} if streamed else {}),
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "versions": {"python": platform.python_version(), "torch": torch.__version__, "numpy": np.__version__},
     }
