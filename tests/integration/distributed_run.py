@@ -1,4 +1,4 @@
-"""Small runs in several processes: torchrun ... distributed_run.py FOLDER KIND, where KIND is what is to be compared."""
+"""Small runs in several processes: torchrun ... distributed_run.py FOLDER KIND ..., each kind one thing to compare."""
 
 import sys
 from pathlib import Path

@@ -15,7 +15,7 @@ from svdkl.experiments import demo as demonstration
 from svdkl.experiments.datasets import nycflights
 from svdkl.experiments.demo import Budget, check_folder, run_demo, split_flights
 
-TINY = Budget(600, {"hidden": (16,), "num_features": 4, "grid_size": 8, "max_iter": 3})
+TINY = Budget(600, {"hidden": (16,), "num_features": 4, "grid_size": 8, "max_iter": 2, "evidence": False})
 
 
 @pytest.fixture(scope="module")

@@ -25,10 +25,9 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="fi
 
 
 def start(data: Path, out: Path, *more: str) -> subprocess.Popen:
-    command = [sys.executable, "-m", "svdkl", "train", str(data), "--target", "label", "--out", str(out), "--nproc", "2"]
-    return subprocess.Popen(
-        [*command, "--stream", *OPTIONS.split(), *more], env=ENVIRONMENT, stderr=subprocess.PIPE, text=True
-    )
+    command = [sys.executable, "-m", "svdkl", "train", str(data), "--target", "label", "--out", str(out)]
+    options = ["--nproc", "2", "--stream", *OPTIONS.split(), *more]
+    return subprocess.Popen([*command, *options], env=ENVIRONMENT, stderr=subprocess.PIPE, text=True)
 
 
 def children(process: subprocess.Popen) -> list[int]:

@@ -1,0 +1,370 @@
+"""The command line as its users call it: from a file to a model, predictions, scores and a report."""
+
+import inspect
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+import svdkl.estimators.run
+from svdkl import SVDKLClassifier, SVDKLRegressor, __version__
+from svdkl.cli.app import main
+from svdkl.cli.config_file import GENERAL
+from svdkl.cli.models import load_model
+from svdkl.cli.parameters import CLASSIFIER_ONLY, LEFT_OUT, PARAMETERS, REGRESSOR_ONLY
+from svdkl.metrics import METRICS, accuracy, rmse
+
+ROOT = Path(__file__).parent.parent.parent
+SMALL = "--hidden 16 --num-features 4 --grid-size 8 --max-iter 2 --quiet"
+
+
+def homes(num_rows, seed):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({"area": rng.gamma(9, 12, num_rows), "district": rng.choice(["north", "south"], num_rows)})
+    frame.loc[::9, "area"] = np.nan
+    frame["rent"] = 3 * frame["area"].fillna(100) * np.where(frame["district"] == "south", 2, 1)
+    frame["dear"] = np.where(frame["rent"] > 400, "dear", "cheap")
+    return frame
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with tables and one model of each kind."""
+    folder = tmp_path_factory.mktemp("cli")
+    homes(300, 0).to_csv(folder / "homes.csv", index=False)
+    homes(150, 1).to_parquet(folder / "new.parquet")
+    for target, other, out in (("dear", "rent", "classes"), ("rent", "dear", "rents")):
+        arguments = f"train {folder}/homes.csv --target {target} --drop {other} --out {folder}/{out} {SMALL}"
+        assert main(shlex.split(arguments)) == 0
+    return folder
+
+
+@pytest.fixture
+def call(place, monkeypatch, capfd):
+    """Run a command in that folder; gives what it printed."""
+    monkeypatch.chdir(place)
+    capfd.readouterr()
+
+    def call(arguments, code=0):
+        got = main(shlex.split(arguments))
+        output, errors = capfd.readouterr()
+        assert got == code, errors
+        return output if code == 0 else errors
+
+    return call
+
+
+# ----------------------------------------------------------------------------------------------------------- the frame
+
+
+def test_every_parameter_of_the_estimators_is_an_option():
+    defaults = {}
+    for kind, own in ((SVDKLClassifier, REGRESSOR_ONLY), (SVDKLRegressor, CLASSIFIER_ONLY)):
+        signature = {
+            name: p.default for name, p in inspect.signature(kind.__init__).parameters.items() if name != "self"
+        }
+        assert own not in signature
+        defaults |= signature
+    assert set(defaults) == {*PARAMETERS, *LEFT_OUT}
+    assert {name: p.default for name, p in PARAMETERS.items()} == {n: defaults[n] for n in PARAMETERS}
+    assert set(GENERAL).isdisjoint(PARAMETERS)
+
+
+def test_help_names_every_option(call, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    text = call("train --help")
+    for parameter in PARAMETERS.values():
+        assert parameter.option in text
+        assert parameter.help.split()[0] in text
+    assert "The Gaussian processes" in text
+    commands = re.findall(r"^\S (\w+) ", call("--help"), re.MULTILINE)
+    assert commands == ["demo", "train", "predict", "evaluate", "report", "export", "doctor"]
+    assert call("") == call("--help")
+
+
+def test_the_installed_command_and_the_module_are_the_same():
+    for command in ([sys.executable, "-m", "svdkl"], [str(Path(sys.executable).parent / "svdkl")]):
+        done = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True)
+        assert (done.stdout, done.stderr) == (f"svdkl {__version__}\n", "")
+
+
+def test_help_does_not_wait_for_scikit_learn():
+    code = (
+        "import sys; from svdkl.cli.app import main; main(['train', '--help']); "
+        "assert not {'sklearn', 'pyarrow', 'matplotlib'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def test_completion(call, monkeypatch):
+    for shell in ("bash", "zsh", "fish"):
+        monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
+        assert "svdkl" in call(f"--show-completion {shell}")
+
+
+# ------------------------------------------------------------------------------------------------------------ training
+
+
+def test_a_trained_folder(place):
+    facts = json.loads((place / "classes" / "run.json").read_text())
+    assert (facts["target"], facts["task"], facts["dropped"]) == ("dear", "classification", ["rent"])
+    assert facts["options"] == {"hidden": [16], "num_features": 4, "grid_size": 8, "max_iter": 2}
+    assert facts["columns"] == ["area", "district"]
+    model = load_model(place / "classes")
+    assert isinstance(model, SVDKLClassifier)
+    assert isinstance(load_model(str(place / "rents" / "model")), SVDKLRegressor)
+    assert (model.hidden, model.num_features, model.max_iter) == ((16,), 4, 2)
+
+
+def test_what_train_prints(call, place):
+    text = call(f"train homes.csv --target dear --drop rent --out printed {SMALL}")
+    assert "270 rows and 2 columns" in text
+    assert "svdkl evaluate printed DATA" in text
+    facts = json.loads(call(f"train homes.csv --target dear --drop rent --out printed --overwrite --json {SMALL}"))
+    assert facts == json.loads((place / "printed" / "run.json").read_text())
+
+
+def test_options_win_over_a_configuration_file(call, place):
+    (place / "run.yaml").write_text(
+        "target: dear\ndrop: [rent]\nhidden: [8, 8]\nmax-iter: 2\ngrid_size: 8\nseed: 3\nclass_weight: {dear: 2}\n"
+        "early_stopping: false\nevidence: false\n"
+    )
+    (place / "run.toml").write_text('target = "dear"\ndrop = ["rent"]\nhidden = "8,8"\nmax_iter = 2\nseed = 3\n')
+    call("train homes.csv --config run.yaml --out yaml --max-iter 1 --quiet --evidence")
+    model = load_model(place / "yaml")
+    assert (model.hidden, model.max_iter, model.grid_size, model.random_state) == ((8, 8), 1, 8, 3)
+    assert (model.class_weight, model.early_stopping, model.evidence) == ({"dear": 2.0}, False, True)
+    call("train homes.csv --config run.toml --out toml --seed 4 --quiet --grid-size 8")
+    model = load_model(place / "toml")
+    assert (model.hidden, model.max_iter, model.random_state) == ((8, 8), 2, 4)
+
+
+def test_every_kind_of_option_reaches_the_estimator(call, monkeypatch):
+    seen = []
+
+    def run(config):
+        seen.append(config)
+        raise ValueError("Expected no more, got enough.")
+
+    monkeypatch.setattr(svdkl.estimators.run, "run", run)
+    call(
+        "train homes.csv --target dear --out never --recipe dnn_gp --hidden 4,5 --dropout 0.5 --no-early-stopping "
+        "--normalise --class-weight dear=2,cheap=0.5 --alpha auto --batch-size 64 --kernel matern32 --in-memory "
+        "--epoch-rows 7 --seed 9",
+        code=2,
+    )
+    (config,) = seen
+    assert config.options == {
+        "recipe": "dnn_gp", "hidden": (4, 5), "dropout": 0.5, "early_stopping": False, "normalise": True,
+        "class_weight": {"dear": 2.0, "cheap": 0.5}, "alpha": "auto", "batch_size": 64, "kernel": "matern32",
+    }  # fmt: skip
+    assert (config.task, config.stream, config.epoch_rows, config.seed) == ("classification", False, 7, 9)
+    assert not Path("never").exists()
+
+
+def test_several_processes_get_the_same_command_line(call, monkeypatch):
+    launched = []
+    monkeypatch.setattr(
+        "svdkl.training.launching.launch", lambda arguments, count: launched.append((arguments, count)) or 0
+    )
+    call("train homes.csv --nproc 2 --target dear --out many --quiet")
+    call("--debug train homes.csv --target dear --nproc=3 --out many")
+    assert launched == [
+        (["train", "homes.csv", "--target", "dear", "--out", "many", "--quiet"], 2),
+        (["--debug", "train", "homes.csv", "--target", "dear", "--out", "many"], 3),
+    ]
+
+
+def test_a_dry_run_tells_what_would_be_done_and_writes_nothing(call, place):
+    before = sorted(place.rglob("*"))
+    text = call(f"train homes.csv --target dear --drop rent --dry-run {SMALL}")
+    assert re.search(r"area +number +34 +266 +number, \d+ bins.* and a flag where missing", text)
+    assert re.search(r"district +category +0 +2 +one of 3", text)
+    counts = homes(300, 0)["dear"].value_counts()
+    assert all(re.search(rf"{label} +{count}\n", text) for label, count in counts.items())
+    assert "Rows to fit: 270; held out: 30." in text
+    plan = json.loads(
+        call(f"train homes.csv --target rent --drop dear --dry-run --json {SMALL} --likelihood student_t")
+    )
+    assert (plan["task"], plan["rows"], plan["rows_to_fit"], plan["epochs"]) == ("regression", 300, 270, 2)
+    assert plan["parameters"] == sum(p.numel() for p in load_model("rents").model_.parameters()) + 1  # its tails
+    assert 0 < plan["seconds"] < 60
+    assert plan["memory"] > 300 * 24
+    assert sorted(place.rglob("*")) == before
+
+
+def test_resume_and_overwrite(call, place, tmp_path):
+    out = tmp_path / "run"
+    command = f"train homes.csv --target dear --drop rent --out {out} {SMALL}"
+
+    def interrupt(self, epoch):
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("svdkl.training.display.Display.show", interrupt)
+        errors = call(command.replace("--quiet", ""), code=130)
+        assert errors == "Interrupted: no epoch was over, so nothing is kept; the same command starts anew.\n"
+        assert not out.exists()
+        patch.setattr(
+            "svdkl.training.display.Display.show",
+            lambda self, epoch: interrupt(self, epoch) if epoch.epoch == 2 else None,
+        )
+        longer = command.replace("--quiet", "").replace("--max-iter 2", "--max-iter 4")
+        errors = call(longer, code=130)
+    assert errors == (
+        f"Interrupted: the state after the last epoch is kept in {out}; go on by the same command with --resume.\n"
+    )
+    assert [file.name for file in out.iterdir()] == ["checkpoint.safetensors"]
+    assert "--resume" in call(longer, code=2)
+    call(f"{longer} --resume")
+    assert sorted(file.name for file in out.iterdir()) == ["history.jsonl", "model", "run.json"]
+    # The same command without an interruption gives the same model.
+    call(longer.replace(str(out), f"{out}-whole"))
+    frame = homes(20, 5)
+    one, other = (load_model(path).predict_proba(frame[["area", "district"]]) for path in (out, f"{out}-whole"))
+    assert np.array_equal(one, other)
+
+
+# ---------------------------------------------------------------------------------------------------------- prediction
+
+
+def test_class_predictions(call):
+    new = homes(150, 1)
+    model = load_model("classes")
+    p = model.predict_proba(new[["area", "district"]])
+    call("predict classes new.parquet --out p.csv --columns rent,district --uncertainty")
+    table = pd.read_csv("p.csv")
+    assert table.columns.tolist() == [
+        "rent", "district", "label", "p_cheap", "p_dear", "total", "aleatoric", "epistemic", "ood_score",
+    ]  # fmt: skip
+    assert np.array_equal(table[["p_cheap", "p_dear"]].to_numpy(), p)
+    assert table["label"].tolist() == model.predict(new[["area", "district"]]).tolist()
+    assert np.allclose(table["rent"], new["rent"])
+    assert np.allclose(table["total"], model.predict_uncertainty(new[["area", "district"]]).total)
+    assert json.loads(call("predict classes new.parquet --out p.parquet --json"))["rows"] == 150
+    assert pq.read_table("p.parquet").column_names == ["label", "p_cheap", "p_dear"]
+    lines = call("predict classes new.parquet").splitlines()
+    assert len(lines) == 151
+    assert lines[0] == '"label","p_cheap","p_dear"'
+
+
+def test_predictions_of_numbers(call):
+    new = homes(150, 1)
+    call("predict rents new.parquet --out q.csv --quantiles 0.05,0.95")
+    table = pd.read_csv("q.csv")
+    mean, std = load_model("rents").predict(new[["area", "district"]], return_std=True)
+    assert table.columns.tolist() == ["mean", "std", "q0.05", "q0.95"]
+    assert np.array_equal(table["mean"], mean)
+    assert np.array_equal(table["std"], std)
+    assert (table["q0.05"] < table["mean"]).all()
+
+
+def test_predictions_do_not_depend_on_the_parts_in_which_a_file_is_read(call, monkeypatch):
+    whole = call("predict classes new.parquet --uncertainty")
+    batches = svdkl.tabular.files.ParquetFiles.batches
+    monkeypatch.setattr(
+        svdkl.tabular.files.ParquetFiles, "batches", lambda self, columns: batches(self, columns, rows=37)
+    )
+    assert call("predict classes new.parquet --uncertainty") == whole
+
+
+def test_columns_that_the_model_does_not_know(call, capfd):
+    homes(10, 2).assign(extra=1, more="x").to_csv("extra.csv", index=False)
+    assert "'extra', 'more' in extra.csv" in call("predict classes extra.csv", code=2)
+    assert len(call("predict classes extra.csv --drop extra --drop more").splitlines()) == 11
+    assert len(call("predict classes extra.csv --drop extra --columns more").splitlines()) == 11
+    assert main(["predict", "classes", "extra.csv", "--ignore-extra"]) == 0
+    assert capfd.readouterr().err == "Ignored columns that the model does not know: 'extra', 'more'.\n"
+
+
+# ---------------------------------------------------------------------------------------------------------- evaluation
+
+
+def test_scores_of_classes(call):
+    new = homes(150, 1)
+    model = load_model("classes")
+    p, y = model.predict_proba(new[["area", "district"]]), (new["dear"] == "dear").to_numpy().astype(int)
+    document = json.loads(call("evaluate classes new.parquet --by district --json"))
+    assert set(document["metrics"]) == {name for name, metric in METRICS.items() if metric.kind == "classification"}
+    assert document["metrics"]["accuracy"] == {
+        "value": accuracy(p, y),
+        "unit": "share",
+        "direction": "higher is better",
+    }
+    south = (new["district"] == "south").to_numpy()
+    assert document["slices"]["south"]["accuracy"] == accuracy(p[south], y[south])
+    assert document["slices"]["south"]["rows"] == south.sum()
+    text = call("evaluate classes new.parquet --by district")
+    assert re.search(rf"accuracy +{accuracy(p, y):.4f}  share +higher is better", text)
+    assert re.search(rf"south +{south.sum()} +{accuracy(p[south], y[south]):.4f}", text)
+
+
+def test_scores_of_numbers(call):
+    new = homes(150, 1)
+    mean = load_model("rents").predict(new[["area", "district"]])
+    document = json.loads(call("evaluate rents/model new.parquet --json"))
+    assert document["metrics"]["rmse"]["value"] == pytest.approx(rmse(mean, new["rent"]))
+    assert document["metrics"]["interval_coverage"]["direction"] == "best at 0.95"
+
+
+def test_rows_without_a_target_are_left_out_of_the_scores(call, capfd):
+    new = homes(60, 3)
+    new.to_csv("whole.csv", index=False)
+    new.loc[5:8, "dear"] = None
+    new.to_csv("gaps.csv", index=False)
+    new.drop(index=range(5, 9)).to_csv("less.csv", index=False)
+    less = call("evaluate classes less.csv")
+    assert main(["evaluate", "classes", "gaps.csv"]) == 0
+    output, errors = capfd.readouterr()
+    assert (output, errors) == (less, "Warning: Left out 4 row(s) without a value of 'dear'.\n")
+
+
+def test_report(call):
+    call("report classes new.parquet --out page.html")
+    assert "dear" in Path("page.html").read_text()
+
+
+# ------------------------------------------------------------------------------------------------------------- signals
+
+
+def test_control_c_from_a_terminal(place, tmp_path):
+    command = (
+        f"{sys.executable} -m svdkl train homes.csv --target dear --drop rent --out {tmp_path}/run --max-iter 9999"
+    )
+    process = subprocess.Popen(
+        [*shlex.split(command), "--hidden", "8", "--n-iter-no-change", "9999"],
+        cwd=place,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    assert process.stderr is not None
+    lines = [process.stderr.readline() for _ in range(3)]
+    assert lines[-1].startswith("network 3"), lines
+    process.send_signal(signal.SIGINT)
+    _, rest = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert rest.splitlines()[-1].endswith("go on by the same command with --resume.")
+    assert "Traceback" not in rest
+
+
+def test_shell_blocks_of_the_document(tmp_path):
+    """Every command of docs/command-line.md runs as it stands there, one after the other in one folder."""
+    text = (ROOT / "docs" / "command-line.md").read_text()
+    python = "\n".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL))
+    script = "\n".join(re.findall(r"```sh\n(.*?)```", text, re.DOTALL))
+    assert script.count("svdkl ") >= 8
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "OMP_NUM_THREADS": "1"}
+    subprocess.run([sys.executable, "-c", python], cwd=tmp_path, check=True)
+    done = subprocess.run(["sh", "-e"], input=script, cwd=tmp_path, env=environment, text=True, capture_output=True)
+    assert done.returncode == 0, done.stderr
