@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -13,22 +12,16 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
-from svdkl.estimators.continuing import continue_training
+from svdkl.estimators.fitting import train_model
 from svdkl.estimators.given import Given
 from svdkl.estimators.inputs import num_rows, order_of_content, read_numbers, read_table, take_rows
-from svdkl.estimators.keeping import checkpoint_of, history_of
 from svdkl.estimators.readouts import uncertainty_of
 from svdkl.estimators.rowwise import in_equal_parts, join
 from svdkl.estimators.settings import (
     Model,
-    build_net,
-    check_head,
     check_parameters,
     choose_device,
-    features_of,
     has_head,
-    head_options,
-    network_options,
     training_config,
 )
 from svdkl.estimators.splitting import held_out_rows
@@ -40,12 +33,8 @@ from svdkl.shapes import Tensor
 from svdkl.tabular.encoder import TabularEncoder
 from svdkl.tabular.stream import EPOCH_ROWS
 from svdkl.tabular.target import Task
-from svdkl.training.config import TrainingConfig
-from svdkl.training.display import Display
-from svdkl.training.distributed import joined
 from svdkl.training.history import Epoch
-from svdkl.training.recipe import train
-from svdkl.training.rows import InMemory, Rows, Source
+from svdkl.training.rows import InMemory, Rows
 
 Array = npt.NDArray[Any]
 Own = TypeVar("Own", bound="DeepKernelEstimator")
@@ -144,7 +133,7 @@ class DeepKernelEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         """
         check_parameters(self)
         found = StreamedTable(self, path, target, drop, epoch_rows or EPOCH_ROWS)
-        self._train(found.source, found.held_out, found.config, False, checkpoint)
+        train_model(self, found.source, found.held_out, found.config, checkpoint=checkpoint)
         self.seconds_waited_ = found.source.waited
         return self
 
@@ -157,7 +146,7 @@ class DeepKernelEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         rows = self._rows(given)
         self.num_rows_seen_ += len(rows)
         config = training_config(self, len(rows), held_out=False, seed=self._seed())
-        self._train(InMemory(rows), rows, replace(config, pretrain_epochs=0, joint_epochs=1), warm=True)
+        train_model(self, InMemory(rows), rows, replace(config, pretrain_epochs=0, joint_epochs=1), warm=True)
         return self
 
     def _fit(self: Own, given: Given, eval_set: Any, warm: bool, checkpoint: Any = None) -> Own:
@@ -178,43 +167,8 @@ class DeepKernelEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         rows = self._rows(fit)
         self.num_rows_seen_ = len(rows)
         config = training_config(self, len(rows), held is not None, seed)
-        self._train(InMemory(rows), rows if held is None else self._rows(held), config, warm, checkpoint)
+        train_model(self, InMemory(rows), rows if held is None else self._rows(held), config, warm, checkpoint)
         return self
-
-    def _train(
-        self, source: Source, held_out: Rows, config: TrainingConfig, warm: bool, checkpoint: Any = None
-    ) -> None:
-        history = history_of(checkpoint)
-        with torch.random.fork_rng(devices=[]), ExitStack() as stack:
-            shown = self.verbose and joined().first
-            report = stack.enter_context(Display(config)).show if shown else _keep_quiet
-            torch.manual_seed(config.seed)
-            if warm:
-                continue_training(self.model_, source, held_out, config, self.num_rows_seen_, history, report)
-            else:
-                layout = None if self.encoder_ is None else self.encoder_.layout
-                self.num_features_ = (
-                    int(self.num_features) if layout is not None else features_of(self.net, held_out.x[:1])
-                )
-                self.network_options_ = network_options(self, source.num_rows)
-                net, num_features = build_net(self, layout, self.num_features_, self._num_outputs)
-                check_head(self, num_features, self._num_outputs, self._likelihood())
-                self.model_ = train(
-                    net.to(source.device),
-                    num_features,
-                    self._num_outputs,
-                    self._likelihood(),
-                    source,
-                    held_out,
-                    config,
-                    head_options(self),
-                    history,
-                    checkpoint_of(self, checkpoint, source.num_rows, config),
-                    on_epoch=report,
-                ).eval()
-        self.history_ = [*self.history_, *history.epochs]
-        self.n_iter_ = len(self.history_)
-        self.loss_ = self.history_[-1].train_loss
 
     def _likelihood(self) -> str:
         return str(self.likelihood)
@@ -338,7 +292,3 @@ class DeepKernelEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         tags.input_tags.allow_nan = self.net is None
         tags.target_tags.required = True
         return tags
-
-
-def _keep_quiet(epoch: Epoch) -> None:
-    pass
