@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
-.PHONY: setup demo test lint bench bench-tables reproduce clean
+.PHONY: setup demo test lint bench bench-tables bench-streaming kills reproduce clean
 
 setup: $(STAMP)
 
@@ -15,7 +15,7 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $(STAMP)
 
 demo: setup
-	$(BIN)/python examples/digits.py
+	$(BIN)/svdkl demo
 
 test: setup
 	$(BIN)/python -m pytest
@@ -32,6 +32,14 @@ bench: setup
 # Needs the files of Covertype and the flights in SVDKL_DATA.
 bench-tables: setup
 	$(BIN)/python benchmarks/tables.py
+
+# Makes 3 GB of rows in a temporary folder.
+bench-streaming: setup
+	$(BIN)/python benchmarks/streaming.py
+
+# One of two processes killed at ten random moments, and resumed.
+kills: setup
+	SVDKL_KILLS=10 $(BIN)/python -m pytest -n 0 tests/integration/test_killed.py
 
 # Suites of experiments on the data in SVDKL_DATA; what is finished is not run again.
 SUITES ?= tabular regression

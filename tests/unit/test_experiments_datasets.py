@@ -66,7 +66,7 @@ def test_other_tables_are_refused(tmp_path):
     refused(lambda: source.load(tmp_path), "adult.parquet", "cannot be read")
 
 
-@pytest.mark.parametrize("name", [name for name in LOADERS if name not in ("tumours", "progression")])
+@pytest.mark.parametrize("name", [name for name in LOADERS if name not in ("tumours", "progression", "nycflights")])
 def test_a_missing_file_is_named_with_its_origin(name, tmp_path):
     refused(lambda: load_dataset(name, tmp_path), str(tmp_path), "SVDKL_DATA", "http", error=FileNotFoundError)
 

@@ -58,6 +58,12 @@ def classifier():
 
 
 @pytest.fixture(scope="module")
+def network():
+    """Without processes: quick to trace, where that is beside the point."""
+    return SVDKLClassifier(**QUICK | {"recipe": "dnn"}).fit(TABLE, PRICE_CLASS)
+
+
+@pytest.fixture(scope="module")
 def regressor():
     return SVDKLRegressor(**QUICK).fit(TABLE, np.stack([RENT + 1e6, -RENT], 1))
 
@@ -140,13 +146,13 @@ def test_an_onnx_file_gives_the_models_moments_for_any_batch(regressor, tmp_path
             np.testing.assert_allclose(got, np.resize(expected, (size, 2)), rtol=0, atol=1e-5 * RENT.std())
 
 
-def test_the_description_says_how_to_use_the_file(regressor, classifier, tmp_path):
-    export = export_model(classifier, tmp_path / "classes", "torch")
+def test_the_description_says_how_to_use_the_file(network, tmp_path):
+    export = export_model(network, tmp_path / "classes", "torch")
     said = json.loads((export.folder / "export.json").read_text())
     assert said["file"] == "model.pt2"
     assert said["classes"]["values"] == [0, 1, 2]
     assert said["columns"] == list(TABLE.columns)
-    assert said["input"] == {"name": "rows", "type": "float32", "shape": ["batch", len(classifier.encoder_.layout)]}
+    assert said["input"] == {"name": "rows", "type": "float32", "shape": ["batch", len(network.encoder_.layout)]}
     assert said["outputs"] == [{"name": "probabilities", "type": "float32", "shape": ["batch", 3]}]
     assert said["versions"]["torch"] == torch.__version__
     assert said["checked"]["on"] == "1,000 random rows"
@@ -167,23 +173,23 @@ def test_a_network_of_ones_own_is_exported_without_an_encoder(tmp_path):
     np.testing.assert_allclose(probabilities.numpy(), model.predict_proba(images[:1]), rtol=0, atol=1e-5)
 
 
-def test_an_earlier_export_is_replaced_and_another_folder_is_not(classifier, tmp_path):
+def test_an_earlier_export_is_replaced_and_another_folder_is_not(network, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "model.onnx").write_bytes(b"an earlier one")
-    export_model(classifier, tmp_path / "out", "torch")
+    export_model(network, tmp_path / "out", "torch")
     assert not (tmp_path / "out" / "model.onnx").exists()
     (tmp_path / "out" / "notes.txt").write_text("mine")
-    refused(lambda: export_model(classifier, tmp_path / "out", "torch"), "something else")
+    refused(lambda: export_model(network, tmp_path / "out", "torch"), "something else")
     assert (tmp_path / "out" / "notes.txt").exists()
 
 
 # ------------------------------------------------------------------------------------------------------------ refusals
 
 
-def test_a_file_that_predicts_otherwise_is_refused_and_leaves_nothing(classifier, tmp_path, monkeypatch):
-    other = SVDKLClassifier(**QUICK | {"random_state": 1}).fit(TABLE, PRICE_CLASS)
+def test_a_file_that_predicts_otherwise_is_refused_and_leaves_nothing(network, tmp_path, monkeypatch):
+    other = SVDKLClassifier(**QUICK | {"recipe": "dnn", "random_state": 1}).fit(TABLE, PRICE_CLASS)
     monkeypatch.setattr(exporting, "_freeze", lambda estimator: _freeze(other))
-    refused(lambda: export_model(classifier, tmp_path / "out", "torch"), "differs by", "1e-05")
+    refused(lambda: export_model(network, tmp_path / "out", "torch"), "differs by", "1e-05")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -204,13 +210,12 @@ def test_other_formats_and_missing_packages_are_refused(classifier, tmp_path, mo
     assert list(tmp_path.iterdir()) == []
 
 
-def test_without_onnxruntime_the_check_says_so(tmp_path, monkeypatch):
+def test_without_onnxruntime_the_check_says_so(network, tmp_path, monkeypatch):
     def absent(name):
         return None if name == "onnxruntime" else util.find_spec(name)
 
     monkeypatch.setattr(export_check, "find_spec", absent)
     monkeypatch.setattr(export_check, "BATCH_SIZES", (1, 3))
-    model = SVDKLClassifier(**QUICK | {"recipe": "dnn"}).fit(TABLE, PRICE_CLASS)
-    export = export_model(model, tmp_path / "out", "onnx", TABLE)
+    export = export_model(network, tmp_path / "out", "onnx", TABLE)
     assert "onnx.reference" in export.checked_with
     assert "not installed" in export.checked_with

@@ -3,8 +3,8 @@
 import csv
 import gzip
 from collections.abc import Sequence
+from io import BufferedIOBase
 from pathlib import Path
-from typing import IO
 
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 SHOWN = 60  # characters of a value in a message
@@ -65,5 +65,5 @@ def _uneven_row(path: Path, delimiter: str) -> ValueError | None:
     return None
 
 
-def _bytes(path: Path) -> IO[bytes]:
-    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
+def _bytes(path: Path) -> BufferedIOBase:
+    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")

@@ -10,6 +10,7 @@ from svdkl.experiments.datasets.covertype import COVERTYPE
 from svdkl.experiments.datasets.dataset import Dataset, Split, hold_out, split
 from svdkl.experiments.datasets.diabetes import DIABETES
 from svdkl.experiments.datasets.flights import load_airline, load_flights
+from svdkl.experiments.datasets.nycflights import load_nycflights
 from svdkl.experiments.datasets.regression import LOADERS as REGRESSION
 
 LOADERS: dict[str, Callable[[Path | None, bool], Dataset]] = {
@@ -19,6 +20,7 @@ LOADERS: dict[str, Callable[[Path | None, bool], Dataset]] = {
     "diabetes": DIABETES.load,
     "flights": load_flights,
     "airline": load_airline,
+    "nycflights": load_nycflights,
     "tumours": load_tumours,
     "progression": load_progression,
     **REGRESSION,

@@ -1,0 +1,93 @@
+"""The ``svdkl`` command: its commands, and what becomes of errors."""
+
+import functools
+import sys
+from collections.abc import Callable
+from itertools import takewhile
+from typing import Annotated, Any
+
+import typer
+
+from svdkl.cli.demo import demo
+from svdkl.cli.doctor import doctor
+from svdkl.cli.evaluate import evaluate
+from svdkl.cli.export import export
+from svdkl.cli.messages import REFUSED, InterruptedRun, explain, plain_warnings, say
+from svdkl.cli.predict import predict
+from svdkl.cli.report import report
+from svdkl.cli.train import train
+
+# All mistakes in the arguments are of this class, which typer does not name.
+UsageError: type[Any] = typer.BadParameter.__mro__[1]
+
+
+app = typer.Typer(
+    name="svdkl",
+    help="Gaussian processes on the features of a network: predictions of tables with uncertainty that can be trusted.",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(wanted: bool) -> bool:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"svdkl {version('svdkl')}")
+        raise typer.Exit
+    return wanted
+
+
+@app.callback()
+def _before_the_command(
+    debug: Annotated[bool, typer.Option("--debug", help="Show where an error came from.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+def _interruptible(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The command, with a sentence where it is interrupted; typer would end it without a word."""
+
+    @functools.wraps(command)
+    def run(*arguments: Any, **options: Any) -> Any:
+        try:
+            return command(*arguments, **options)
+        except KeyboardInterrupt:
+            raise InterruptedRun("Interrupted: nothing is left half-written; the same command starts anew.") from None
+
+    return run
+
+
+COMMANDS = {function.__name__: function for function in (demo, train, predict, evaluate, report, export, doctor)}
+for name, function in COMMANDS.items():
+    app.command(name)(_interruptible(function))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a command and give its exit code; what cannot be done is said in one sentence."""
+    arguments = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    try:
+        with plain_warnings():
+            command = typer.main.get_command(app)
+            code = command.main(arguments, prog_name="svdkl", standalone_mode=False, obj=arguments)
+        return code if isinstance(code, int) else 0
+    except UsageError as error:
+        return _refuse_arguments(error, arguments)
+    except Exception as error:
+        if "--debug" in takewhile(lambda argument: argument.startswith("-"), arguments):
+            raise
+        return explain(error)
+
+
+def _refuse_arguments(error: Any, arguments: list[str]) -> int:
+    """The sentence for arguments that are not understood."""
+    if error.ctx is not None:
+        path = error.ctx.command_path
+    else:
+        path = " ".join(["svdkl", *(argument for argument in arguments if argument in COMMANDS)][:2])
+    text = error.format_message().rstrip(".")
+    say(f"Expected other arguments, since {text[:1].lower()}{text[1:]}: see {path} --help.")
+    return REFUSED

@@ -1,0 +1,61 @@
+"""Tables written part by part: beside their place and then renamed into it, or to standard output."""
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+SUFFIXES = (".csv", ".parquet")
+
+
+def check_out_file(out: Path, suffixes: tuple[str, ...] = SUFFIXES) -> None:
+    """Refuse a place where no such file can be written, before any work."""
+    if not out.name.endswith(suffixes):
+        raise ValueError(f"Expected --out to end in {' or '.join(suffixes)}, got {out}: rename it.")
+    if out.is_dir() or not out.absolute().parent.is_dir() or not os.access(out.absolute().parent, os.W_OK):
+        raise OSError(f"Expected --out in a folder that can be written to, got {out}: choose another path.")
+
+
+@contextmanager
+def put_in_place(out: Path) -> Iterator[Path]:
+    """A path beside ``out`` to write to; renamed to it at the end, deleted if there is an error."""
+    handle, name = tempfile.mkstemp(prefix=f".{out.name}.", suffix=out.suffix, dir=out.absolute().parent)
+    os.close(handle)
+    beside = Path(name)
+    try:
+        yield beside
+        mask = os.umask(0)
+        os.umask(mask)
+        beside.chmod(0o666 & ~mask)  # what a new file would have had
+        beside.replace(out)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def write_tables(tables: Iterator[Any], out: Path | None) -> int:
+    """Write tables of one schema as one CSV or Parquet file, or as CSV to standard output; gives the rows."""
+    if out is None:
+        return _write(tables, sys.stdout.buffer, ".csv")
+    with put_in_place(out) as beside:
+        return _write(tables, str(beside), out.suffix)
+
+
+def _write(tables: Iterator[Any], sink: Any, suffix: str) -> int:
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    first = next(tables)  # files without rows have been refused
+    rows = first.num_rows
+    if suffix == ".csv":
+        writer = pyarrow.csv.CSVWriter(sink, first.schema)
+    else:
+        writer = pyarrow.parquet.ParquetWriter(sink, first.schema)
+    with writer:
+        writer.write_table(first)
+        for table in tables:
+            writer.write_table(table)
+            rows += table.num_rows
+    return rows

@@ -1,0 +1,127 @@
+"""``svdkl train``: a model from a table."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from svdkl.cli.arguments import DATA, DROP, JSON
+from svdkl.cli.dry_run import show_plan
+from svdkl.cli.matching import listed
+from svdkl.cli.messages import InterruptedRun, is_first_process, say
+from svdkl.cli.out_folder import is_unfinished, prepare_out_folder
+from svdkl.cli.parameters import as_options
+from svdkl.cli.printing import amount_of_time, print_json
+from svdkl.cli.request import read_request
+
+
+@as_options
+def train(
+    command_line: list[str],
+    data: DATA,
+    target: Annotated[str | None, typer.Option(metavar="COL", help="Column to predict.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for the model and facts of the run.")] = None,
+    task: Annotated[
+        str | None, typer.Option(metavar="NAME", help="classification or regression. Default: auto, by the target.")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Options from a .yaml or .toml file; those given here win.")
+    ] = None,
+    drop: DROP = None,
+    seed: Annotated[
+        int | None, typer.Option(metavar="N", help="The same seed gives the same model. Default: 0.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with an unfinished run in --out.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what an earlier run left in --out.")] = False,
+    stream: Annotated[
+        bool | None,
+        typer.Option(
+            "--stream/--in-memory", metavar=" ", help="Read the table part by part, or at once. Default: by its size."
+        ),
+    ] = None,
+    epoch_rows: Annotated[int | None, typer.Option(metavar="N", help="Rows of an epoch of a streamed table.")] = None,
+    nproc: Annotated[int, typer.Option(metavar="N", help="Processes of this machine that train together.")] = 1,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show columns, classes, memory and time; train and write nothing.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
+    json: JSON = False,
+    **options: Any,
+) -> int:
+    """Train a model on a table and write it to a folder.
+
+    All columns but the target and those that are dropped are read: numbers, text, booleans, times, missing values.
+    """
+    given = {"target": target, "task": task, "drop": drop, "seed": seed, "stream": stream, "epoch_rows": epoch_rows}
+    if nproc < 1:
+        raise ValueError(f"Expected --nproc of at least 1, got {nproc}.")
+    if out is None and not dry_run:
+        raise ValueError("Expected --out DIR, a folder to write the model to, got none: name one.")
+    folder = out or Path()
+    request = read_request(data, folder, config, {**given, **options}, resume=resume, verbose=not quiet)
+    if dry_run:
+        show_plan(request, json)
+        return 0
+    prepare_out_folder(request, overwrite)
+    if nproc > 1:
+        from svdkl.training.launching import launch
+
+        return launch(_for_one_process(command_line), nproc)
+    facts = _run(request)
+    if is_first_process():
+        if json:
+            print_json(facts)
+        else:
+            _print_facts(facts, folder)
+    return 0
+
+
+def _run(request: Any) -> dict[str, Any]:
+    from svdkl.estimators.run import run
+
+    made = [folder for folder in (request.out, *request.out.parents) if not folder.exists()]
+    try:
+        estimator, facts = run(request)
+        if is_first_process():
+            _tell_ignored(estimator)
+        return facts
+    except KeyboardInterrupt:
+        if is_unfinished(request.out):
+            kept = f"the state after the last epoch is kept in {request.out}; go on by the same command with --resume"
+        else:
+            kept = "no epoch was over, so nothing is kept; the same command starts anew"
+        raise InterruptedRun(f"Interrupted: {kept}.") from None
+    finally:
+        for folder in made:
+            with suppress(OSError):  # not empty: the run has left something
+                folder.rmdir()
+
+
+def _tell_ignored(estimator: Any) -> None:
+    """One line on columns that hold nothing to learn from."""
+    ignored = [column for column in estimator.encoder_.schema.columns if column.kind == "ignored"]
+    if ignored:
+        names = listed([f"{column.name} ({column.reason})" for column in ignored])
+        say(f"Warning: left out columns that tell nothing: {names}.")
+
+
+def _for_one_process(arguments: Sequence[str]) -> list[str]:
+    """The same command line without --nproc."""
+    kept, rest = [], iter(arguments)
+    for argument in rest:
+        if argument == "--nproc":
+            next(rest)
+        elif not argument.startswith("--nproc="):
+            kept.append(argument)
+    return kept
+
+
+def _print_facts(facts: dict[str, Any], out: Path) -> None:
+    print(
+        f"Trained a model of {facts['target']!r} ({facts['task']}) on {facts['rows']:,} rows and "
+        f"{len(facts['columns']):,} columns: {facts['epochs']} epochs in {amount_of_time(facts['seconds'])}, held-out "
+        f"negative log probability {facts['held_out_nlp']:.4f}.\n"
+        f"It is in {out}. Score it by: svdkl evaluate {out} DATA. Use it by: svdkl predict {out} DATA."
+    )

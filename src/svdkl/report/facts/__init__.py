@@ -1,0 +1,1 @@
+"""All numbers of a report, computed from an estimator and test rows; nothing is drawn here."""

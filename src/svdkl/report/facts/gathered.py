@@ -1,0 +1,66 @@
+"""All facts that several parts of a page need, gathered once."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from svdkl.estimators.inputs import take_rows
+from svdkl.model import SVDKL
+from svdkl.report.facts.columns import ColumnFacts, describe_columns
+from svdkl.report.facts.predictions import ClassPredictions, Predictions, predict
+from svdkl.report.facts.processes import Processes, describe_processes, features_of
+from svdkl.report.facts.scores import Score, class_scores, real_scores
+from svdkl.shapes import Tensor
+
+
+@dataclass(frozen=True)
+class Facts:
+    """A fitted estimator, the test rows, and what follows from them."""
+
+    estimator: Any
+    X: Any  # all rows
+    predictions: Predictions
+    scores: list[dict[str, Score]]  # by name; one for each target, or one for the classes
+    run: dict[str, Any]
+
+    @cached_property
+    def figure_rows(self) -> Any:
+        """The rows of the table that figures show."""
+        return take_rows(self.X, self.predictions.doubt.rows)
+
+    @cached_property
+    def columns(self) -> list[ColumnFacts]:
+        """The columns of the table; none where a network of the user's own reads something else."""
+        encoder = self.estimator.encoder_
+        return [] if encoder is None else describe_columns(encoder, self.figure_rows)
+
+    @cached_property
+    def features(self) -> Tensor:
+        """What the network makes of those rows."""
+        return features_of(self.estimator, self.figure_rows)
+
+    @cached_property
+    def processes(self) -> Processes | None:
+        """The Gaussian processes, if there are any."""
+        model = self.estimator.model_
+        return describe_processes(model, self.features) if isinstance(model, SVDKL) else None
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Classes or targets."""
+        predictions = self.predictions
+        return predictions.classes if isinstance(predictions, ClassPredictions) else predictions.targets
+
+
+def gather(estimator: Any, X: Any, y: Any, run: dict[str, Any]) -> Facts:
+    """Ask the model about the rows, and score its answers."""
+    if isinstance(X, list | tuple):
+        X = np.array(X, dtype=object)  # so that rows can be taken, and numbers stay numbers beside text
+    predictions = predict(estimator, X, y, run)
+    if isinstance(predictions, ClassPredictions):
+        tables = [class_scores(predictions)]
+    else:
+        tables = [real_scores(predictions, target) for target in range(len(predictions.targets))]
+    return Facts(estimator, X, predictions, [{score.metric.name: score for score in scores} for scores in tables], run)

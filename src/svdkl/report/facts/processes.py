@@ -1,0 +1,137 @@
+"""What the Gaussian processes have learned: how they are mixed, how far they reach, where they are used."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from svdkl.head import GPHead
+from svdkl.interpolation import locate
+from svdkl.kernels import LengthscaleKernel, Periodic
+from svdkl.model import SVDKL
+from svdkl.report.facts.targets import Ints, Reals
+from svdkl.shapes import Tensor
+
+BATCH = 4096
+FUNCTION_POINTS = 121
+TAIL = 0.005  # of the rows on either side that a function is not drawn for
+
+
+@dataclass(frozen=True)
+class Processes:
+    """All GPs, in the order of the head.
+
+    Attributes
+    ----------
+    influence
+        (J,) how far each one moves the outputs from row to row: the deviation of its mean over the rows, times the
+        norm of its mixing weights.
+    order
+        GPs by falling influence.
+    mixing
+        A, (C, J).
+    deviations, lengthscales
+        Of the prior, (J,), and of each of its axes, (J, D): NaN where a kernel or an axis has none.
+    grid_use
+        For each GP, (cells,), the share of rows in each cell of its first axis.
+    """
+
+    influence: Reals
+    order: Ints
+    mixing: Reals
+    deviations: Reals
+    lengthscales: Reals
+    grid_use: list[Reals]
+
+
+@dataclass(frozen=True)
+class LearnedFunction:
+    """A GP along its first feature: mean and deviation of q(f_j), and how the rows lie along it."""
+
+    gp: int
+    num_dims: int
+    feature: Reals
+    mean: Reals
+    std: Reals
+    rows: Reals  # features of the test rows within the range
+
+
+@torch.inference_mode()
+def features_of(estimator: Any, X: Any) -> Tensor:
+    """Features h = net(x) of the rows of a table."""
+    encoder, model = estimator.encoder_, estimator.model_
+    x = torch.from_numpy(np.asarray(X, dtype=np.float32)) if encoder is None else encoder.transform(X)
+    device = next(model.parameters()).device
+    return torch.cat([model.net(part.to(device)).cpu() for part in x.split(BATCH)]).to(device)
+
+
+@torch.inference_mode()
+def describe_processes(model: SVDKL, h: Tensor) -> Processes:
+    """Read all of that off a model and the features of the rows."""
+    head = model.head
+    mixing = _array(head.mixing.weight)
+    state = head.state()
+    means = _array(torch.cat([head.marginals(part, state).mean for part in h.split(BATCH)]))
+    # A shift of all classes at once changes no probability.
+    felt = mixing - mixing.mean(0) if head.likelihood.is_classifier and len(mixing) > 1 else mixing
+    influence = means.std(0) * np.linalg.norm(felt, axis=0)
+    order = np.argsort(-influence, kind="stable")
+    deviations, lengthscales = _hyperparameters(head)
+    return Processes(influence, order, mixing, deviations, lengthscales, _grid_use(head, h))
+
+
+def _hyperparameters(head: GPHead) -> tuple[Reals, Reals]:
+    most_axes = max(map(len, head.groups))
+    deviations, lengthscales = [], []
+    for bank in head.members():
+        kernel = bank.gps.kernel
+        deviations.append(_array(kernel.variance.sqrt()))
+        lengths = np.full((bank.gps.num_gps, most_axes), np.nan)
+        for place, axis in enumerate(kernel.axes):
+            if isinstance(axis, LengthscaleKernel | Periodic):
+                lengths[:, place] = _array(axis.log_lengthscale.exp())
+        lengthscales.append(lengths)
+    order = head.gp_order.cpu().numpy()
+    return np.concatenate(deviations)[order], np.concatenate(lengthscales)[order]
+
+
+def _grid_use(head: GPHead, h: Tensor) -> list[Reals]:
+    z = head.bounding(h.to(head.mixing.weight.dtype))
+    shares: list[Reals] = []
+    for bank in head.members():
+        size = bank.gps.grid.sizes[0]
+        cells = locate(bank.positions(z)[..., 0], size).cell.cpu().numpy()
+        shares += [np.bincount(column, minlength=size - 1) / len(column) for column in cells.T]
+    return [shares[place] for place in head.gp_order.tolist()]
+
+
+@torch.inference_mode()
+def learned_function(model: SVDKL, h: Tensor, gp: int) -> LearnedFunction:
+    """One GP over the range of the rows; its other features, if it has several, are held at their medians."""
+    head = model.head
+    group = head.groups[gp]
+    column = _array(h[:, group[0]])
+    low, high = np.quantile(column, (TAIL, 1 - TAIL))
+    margin = 0.05 * (high - low) or 0.5
+    line = np.linspace(low - margin, high + margin, FUNCTION_POINTS)
+    points = h.median(0).values.repeat(FUNCTION_POINTS, 1)
+    points[:, group[0]] = torch.from_numpy(line).to(points)
+    marginals = head.marginals(points)
+    within = column[(column >= line[0]) & (column <= line[-1])]
+    return LearnedFunction(
+        gp, len(group), line, _array(marginals.mean[:, gp]), np.sqrt(_array(marginals.variance[:, gp])), within
+    )
+
+
+def strongest_output(processes: Processes, gp: int) -> tuple[int, float]:
+    """The output that a GP moves most, and its mixing weight there; for classes relative to their mean."""
+    weights = processes.mixing[:, gp]
+    felt = weights - weights.mean() if len(weights) > 1 else weights
+    place = int(np.abs(felt).argmax())
+    return place, float(felt[place])
+
+
+def _array(tensor: Tensor) -> npt.NDArray[np.float64]:
+    return tensor.detach().cpu().double().numpy()

@@ -1,0 +1,43 @@
+"""How losses fell in training."""
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.ticker import MaxNLocator
+
+from svdkl.report.figures.canvas import BLUE, INK, MUTED, ORANGE, Canvas
+
+Reals = npt.NDArray[np.float64]
+
+
+def learning(stages: list[str], train_loss: Reals, held_out: Reals) -> str:
+    """One point an epoch; a line between stages, whose losses are not the same thing."""
+    with Canvas(600, 320) as canvas:
+        axes = canvas.figure.add_subplot()
+        epochs = np.arange(1, len(stages) + 1)
+        train_loss, held_out = (np.where(np.isfinite(part), part, np.nan) for part in (train_loss, held_out))
+        starts = [place for place in range(len(stages)) if place == 0 or stages[place] != stages[place - 1]]
+        for start, end in zip(starts, [*starts[1:], len(stages)]):
+            part = slice(start, end)
+            marker = "o" if end - start < 15 else ""
+            first = start == 0
+            for losses, colour, name in (
+                (train_loss, BLUE, "training loss"),
+                (held_out, ORANGE, "held-out negative log probability"),
+            ):
+                axes.plot(
+                    epochs[part], losses[part], color=colour, marker=marker, markersize=4, label=name if first else None
+                )
+            if start:
+                axes.axvline(start + 0.5, color=MUTED, linewidth=1, linestyle=(0, (4, 3)))
+            axes.annotate(
+                stages[start],
+                (start + 0.5, 1.02),
+                (3, 0),
+                xycoords=("data", "axes fraction"),
+                textcoords="offset points",
+                color=INK,
+            )
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.set(xlabel="epoch", ylabel="loss of a row", xlim=(0.5, len(stages) + 0.5))
+        canvas.figure.legend(loc="outside lower center", ncols=2)
+    return canvas.svg

@@ -1,0 +1,103 @@
+"""The whole page: one HTML file that needs nothing else."""
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from svdkl.report.facts.findings import limits
+from svdkl.report.facts.gathered import Facts, gather
+from svdkl.report.markup import Section, bullets, contents, section, text
+from svdkl.report.sections.overview import cards, intended_use, subtitle, title
+from svdkl.report.sections.processes import processes
+from svdkl.report.sections.quality import calibration, meaning, metrics, mistakes
+from svdkl.report.sections.rows import notable_rows
+from svdkl.report.sections.training import data, provenance, training
+from svdkl.report.sections.uncertainty import uncertainty
+
+
+def write_report(estimator: Any, X: Any, y: Any, path: Any, run: Mapping[str, Any] | None = None) -> Path:
+    """Write a page on a fitted estimator and how it does on test rows.
+
+    Parameters
+    ----------
+    estimator
+        A fitted :class:`~svdkl.SVDKLClassifier` or :class:`~svdkl.SVDKLRegressor`.
+    X, y
+        Rows that it was not trained on, and their targets.
+    path
+        Where the page is written. It appears there whole or not at all.
+    run
+        Facts about the training that the page shows as they are: data file, target, seconds, seed, ...; ``target``
+        also names the target, ``data`` stands under the title.
+
+    Returns
+    -------
+    path
+    """
+    place = Path(path)
+    if place.is_dir():
+        raise ValueError(
+            f"Expected a file to write the report to, got the folder {place}: add a name such as report.html."
+        )
+    with _plain_errors(place):
+        place.parent.mkdir(parents=True, exist_ok=True)  # what cannot be written need not be computed
+    page = render_report(gather(estimator, X, y, dict(run or {})))
+    with _plain_errors(place):
+        _write(place, page)
+    return place
+
+
+def render_report(facts: Facts) -> str:
+    """The page as text; the same facts give the same page."""
+    parts = [
+        intended_use(facts),
+        metrics(facts),
+        meaning(facts),
+        calibration(facts),
+        mistakes(facts),
+        uncertainty(facts),
+        notable_rows(facts),
+        Section("limits", "Limits", bullets(limits(facts.predictions, facts.columns))),
+        data(facts),
+        training(facts),
+        processes(facts),
+        provenance(facts),
+    ]
+    style = files("svdkl.report").joinpath("style.css").read_text(encoding="utf-8")
+    name = text(title(facts))
+    body = "\n".join(section(part) for part in parts)
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n'
+        f"<title>{name}</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
+        f"<header><h1>{name}</h1><p>{text(subtitle(facts))}</p>{cards(facts)}</header>\n"
+        f"{contents(parts)}\n<main>\n{body}\n</main>\n</body>\n</html>\n"
+    )
+
+
+def _write(path: Path, page: str) -> None:
+    """Beside its place first, then renamed into it."""
+    handle, beside = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(page)
+        os.chmod(beside, 0o644)
+        os.replace(beside, path)
+    except BaseException:
+        os.unlink(beside)
+        raise
+
+
+@contextmanager
+def _plain_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise OSError(
+            f"Expected to write the report to {path}, but that failed ({error}): choose another place."
+        ) from error

@@ -1,0 +1,1 @@
+"""The parts of a page: facts put into words, tables and figures."""

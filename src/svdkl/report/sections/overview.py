@@ -1,0 +1,98 @@
+"""The top of the page: what the model is for, and its most important numbers."""
+
+from svdkl.report.facts.gathered import Facts
+from svdkl.report.facts.predictions import ClassPredictions
+from svdkl.report.facts.scores import Score
+from svdkl.report.markup import Section, bullets, text
+from svdkl.report.tables import TITLES, interval, shown
+from svdkl.report.words import count, label, listed
+
+CLASS_CARDS = ("accuracy", "negative_log_probability", "expected_calibration_error", "auroc")
+REAL_CARDS = ("rmse", "mae", "interval_coverage", "crps_gaussian")
+
+
+def title(facts: Facts) -> str:
+    """What the page is called."""
+    predictions = facts.predictions
+    names = [predictions.target] if isinstance(predictions, ClassPredictions) else list(predictions.targets)
+    return f"Model report: {listed([label(name, 40) for name in names], 3)}"
+
+
+def subtitle(facts: Facts) -> str:
+    """One line on the model and the rows."""
+    kind = "classifier" if isinstance(facts.predictions, ClassPredictions) else "regressor"
+    rows = count(_num_rows(facts), "test row")
+    source = f" · {label(facts.run['data'], 80)}" if "data" in facts.run else ""
+    return f"{type(facts.estimator).__name__}, a {kind} · {rows}{source}"
+
+
+def cards(facts: Facts) -> str:
+    """The most important numbers, large; of several targets those of the first three."""
+    if isinstance(facts.predictions, ClassPredictions):
+        return _cards([("", facts.scores[0][name]) for name in CLASS_CARDS])
+    names = facts.predictions.targets
+    wanted = REAL_CARDS if len(names) == 1 else ("rmse", "interval_coverage")
+    return _cards(
+        [
+            (label(name) if len(names) > 1 else "", by_name[metric])
+            for name, by_name in list(zip(names, facts.scores, strict=True))[:3]
+            for metric in wanted
+        ]
+    )
+
+
+def intended_use(facts: Facts) -> Section:
+    """What may be asked of the model."""
+    predictions = facts.predictions
+    source = f"rows of {facts.estimator.n_features_in_} columns" if facts.columns else "rows as its own network takes"
+    statements = []
+    if isinstance(predictions, ClassPredictions):
+        names = listed([label(name) for name in predictions.classes], 10)
+        statements.append(
+            f"It gives the probabilities of {count(len(predictions.classes), 'class', 'classes')} of "
+            f"{label(predictions.target, 60)} ({names}) for {source}. Rows of other classes are put into one of these."
+        )
+        better = facts.scores[0]["negative_log_probability"]
+    else:
+        names = listed([label(name, 60) for name in predictions.targets])
+        statements.append(f"It gives a distribution of {names} for {source}: mean, deviation, quantiles and samples.")
+        better = facts.scores[0]["rmse"]
+    if better.high < better.baseline:
+        statements.append(
+            "On the test rows it is better than a constant prediction beyond chance: it may be used for rows that come "
+            "from where the test rows come from."
+        )
+    else:
+        statements.append(
+            "On the test rows it is not better than a constant prediction beyond chance: it should not be used for "
+            "decisions as it is."
+        )
+    if facts.processes is not None:
+        statements.append(
+            "Its uncertainty is split into that of the data and that of the model, so that doubtful rows can be handed "
+            "to a person, and more rows collected where they would help."
+        )
+    else:
+        statements.append(
+            "It is a plain network: uncertainty is that of the data alone, and sections on Gaussian processes are left "
+            "out of this page."
+        )
+    return Section("use", "Intended use", bullets(statements))
+
+
+def _cards(chosen: list[tuple[str, Score]]) -> str:
+    parts = []
+    for owner, score in chosen:
+        name = TITLES[score.metric.name]
+        parts.append(
+            f'<div class="card"><span class="name">{text(f"{owner}: {name}" if owner else name)}</span>'
+            f'<span class="value">{text(shown(score, score.value))}</span>'
+            f'<span class="note">{text(interval(score))}</span>'
+            f'<span class="note">baseline {text(shown(score, score.baseline))}</span></div>'
+        )
+    return f'<div class="cards">{"".join(parts)}</div>'
+
+
+def _num_rows(facts: Facts) -> int:
+    predictions = facts.predictions
+    return len(predictions.labels if isinstance(predictions, ClassPredictions) else predictions.values)

@@ -1,0 +1,173 @@
+"""What the Gaussian processes have learned."""
+
+import numpy as np
+
+from svdkl.model import SVDKL
+from svdkl.report.facts.gathered import Facts
+from svdkl.report.facts.kernels import kernels, rows_by_class, rows_by_value
+from svdkl.report.facts.predictions import ClassPredictions
+from svdkl.report.facts.processes import Processes, learned_function, strongest_output
+from svdkl.report.facts.targets import Reals
+from svdkl.report.figures.function import function
+from svdkl.report.figures.grid_use import grid_use
+from svdkl.report.figures.hyperparameters import hyperparameters
+from svdkl.report.figures.kernel import kernel
+from svdkl.report.figures.mixing import mixing
+from svdkl.report.markup import Panel, Section, figure, paragraph
+from svdkl.report.words import count, label, number, share
+
+MOST_DRAWN = 50  # GPs in figures of all,
+MOST_FUNCTIONS = 6  # and those with a panel of their own
+MOST_KERNELS = 5
+MOST_OUTPUTS = 60
+
+
+def processes(facts: Facts) -> Section:
+    """All figures on the GPs; for plain networks, that there are none."""
+    model, found = facts.estimator.model_, facts.processes
+    if found is None or not isinstance(model, SVDKL):
+        words = f"The recipe {facts.estimator.recipe!r} has no Gaussian processes: their figures are left out."
+        return Section("processes", "Gaussian processes", paragraph(words))
+    shown = found.order[:MOST_DRAWN].tolist()
+    body = paragraph(_summary(found))
+    body += _mixing(facts, found, shown)
+    body += _functions(facts, model, found)
+    body += _kernels(facts, model, found)
+    body += _hyperparameters(found, shown) + _grid(found, shown)
+    return Section("processes", "Gaussian processes", body)
+
+
+def _summary(found: Processes) -> str:
+    total = found.influence.sum()
+    if total == 0:
+        return "No process moves any output on the test rows: the model gives all of them the same prediction."
+    reached = int(np.searchsorted(np.cumsum(found.influence[found.order]) / total, 0.9)) + 1
+    idle = int((found.influence < 1e-3 * found.influence.max()).sum())
+    words = (
+        f"Outputs are sums of {count(len(found.order), 'process', 'processes')}, each a function of features of the "
+        f"network, numbered from 0. Their influence is how far they move the outputs from row to row: "
+        f"{count(reached, 'process has', 'processes have')} 90 % of it together"
+    )
+    return f"{words}, and {idle} have next to none." if idle else f"{words}."
+
+
+def _mixing(facts: Facts, found: Processes, shown: list[int]) -> str:
+    names = [label(name, 20) for name in facts.outputs[:MOST_OUTPUTS]]
+    weights = found.mixing[:MOST_OUTPUTS, shown]
+    place, largest = np.unravel_index(np.abs(weights).argmax(), weights.shape)
+    panel = Panel(
+        mixing(weights, names, shown),
+        f"The largest weight is {number(weights[place, largest])}, of process {shown[largest]} on {names[place]}.",
+    )
+    outputs = "class" if isinstance(facts.predictions, ClassPredictions) else "target"
+    caption = (
+        f"Read a column as: which {outputs} does this process speak for (blue) and against (orange)? The full colour "
+        f"is a weight of {number(float(np.abs(weights).max()))}.{_only(found, shown)}"
+    )
+    return figure("mixing", "Mixing matrix", [panel], caption, wide=True)
+
+
+def _functions(facts: Facts, model: SVDKL, found: Processes) -> str:
+    panels = []
+    for gp in _influential(found, MOST_FUNCTIONS):
+        line = learned_function(model, facts.features, gp)
+        output, weight = strongest_output(found, gp)
+        towards = label(facts.outputs[output], 18)
+        sign = "+" if weight > 0 else "−"
+        svg = function(
+            line.feature, line.mean, line.std, line.rows, f"process {gp}  →  {sign} {towards}",
+            f"feature {model.head.groups[gp][0]}", f"f{gp}",
+        )  # fmt: skip
+        ends = f"{number(line.mean[0])} to {number(line.mean[-1])}"
+        panels.append(Panel(svg, f"Process {gp} goes from {ends} over the range of the rows, {sign} {towards}."))
+    several = max(map(len, model.head.groups)) > 1
+    held = " Other features of a process are held at their medians." if several else ""
+    caption = (
+        "Read it as: what does the process make of its feature? The band is two standard deviations, columns below "
+        f"show where the test rows lie, and the title names the output that it moves most when it rises.{held}"
+    )
+    return figure("functions", "Learned functions of the most influential processes", panels, caption) if panels else ""
+
+
+def _kernels(facts: Facts, model: SVDKL, found: Processes) -> str:
+    predictions = facts.predictions
+    rows = predictions.doubt.rows
+    if isinstance(predictions, ClassPredictions):
+        labels = predictions.labels[rows]
+        chosen = rows_by_class(labels, len(predictions.classes), len(found.order))
+        sizes = np.bincount(labels[chosen], minlength=len(predictions.classes)).tolist()
+        groups = [(label(name, 10), size) for name, size in zip(predictions.classes, sizes) if size]
+        by = "class"
+    else:
+        chosen = rows_by_value(predictions.values[rows, 0], len(found.order))
+        groups = [("", len(chosen))]
+        by = f"{label(predictions.targets[0])}, which rises to the right and down"
+    gps = _influential(found, MOST_KERNELS)
+    matrices = kernels(model, facts.features[chosen], gps)
+    panels = [
+        Panel(
+            kernel(matrices.summed, groups, "all processes, as mixed", _span(matrices.summed)),
+            "Sum over all processes.",
+        )
+    ]
+    for gp in gps:
+        matrix = matrices.by_gp[gp]
+        svg = kernel(matrix, groups, f"process {gp}", _span(matrix))
+        panels.append(Panel(svg, f"Process {gp}: {_blocks(matrix, [size for _, size in groups])}"))
+    caption = (
+        f"Read a pixel as: how alike are two test rows ({count(len(chosen))} of them, sorted by {by}) to the kernel on "
+        "the network's features? Blue blocks on the diagonal are rows that are taken for alike, blue ones off it are "
+        "what is hard to tell apart. The first matrix is the sum over all processes, by their squared mixing weights; "
+        "colours go from the smallest to the largest value of each, which stand below it."
+    )
+    return figure("kernels", "Covariance of test rows under the deep kernel", panels, caption)
+
+
+def _span(matrix: Reals) -> str:
+    return f"{number(float(matrix.min()))} to {number(float(matrix.max()))}"
+
+
+def _blocks(matrix: Reals, sizes: list[int]) -> str:
+    """Mean covariance within and between groups."""
+    groups = np.repeat(np.arange(len(sizes)), sizes)
+    same = groups[:, None] == groups
+    within = number(float(matrix[same].mean()))
+    if bool(same.all()):
+        return f"the mean covariance is {within}."
+    return f"the mean covariance is {within} within and {number(float(matrix[~same].mean()))} between groups."
+
+
+def _hyperparameters(found: Processes, shown: list[int]) -> str:
+    deviations, lengthscales = found.deviations[shown], found.lengthscales[shown]
+    known = np.isfinite(lengthscales)
+    spread = f"{number(float(deviations.min()))} to {number(float(deviations.max()))}"
+    panel = Panel(hyperparameters(deviations, lengthscales, shown), f"Prior deviations from {spread}.")
+    caption = (
+        "Read it as: how large is a function expected to be (deviation), and over which part of its axis does it "
+        "change (lengthscale; 1 is the whole grid, of which the training rows fill the inner half)? After the held-out "
+        f"evidence both are those of what that stage may add to the function.{_only(found, shown)}"
+    )
+    if not known.any():
+        caption += " The kernel has no lengthscale."
+    return figure("hyperparameters", "Prior deviations and lengthscales", [panel], caption, wide=True)
+
+
+def _grid(found: Processes, shown: list[int]) -> str:
+    shares = [found.grid_use[gp] for gp in shown]
+    used = float(np.mean([(one > 0).mean() for one in shares]))
+    panel = Panel(grid_use(shares, shown), f"On average {share(used)} of the cells of a process hold test rows.")
+    caption = (
+        "Read a line as: where on its grid do the test rows of a process lie? Full cells in the middle are as they "
+        "should be; one full cell in a line is a process that sees a constant, full cells at an end are rows far "
+        f"outside of the training range. Colours go with the square root of the share.{_only(found, shown)}"
+    )
+    return figure("grid", "Use of the grid", [panel], caption)
+
+
+def _influential(found: Processes, most: int) -> list[int]:
+    return [gp for gp in found.order[:most].tolist() if found.influence[gp] > 0]
+
+
+def _only(found: Processes, shown: list[int]) -> str:
+    left_out = len(found.order) - len(shown)
+    return f" {count(left_out, 'less influential process is', 'less influential ones are')} not drawn." * (left_out > 0)

@@ -1,0 +1,154 @@
+"""How good the predictions are: metrics, their meaning, calibration, errors."""
+
+from svdkl.estimators.regressor import COUNTS
+from svdkl.report.facts.calibration import Reliability, coverage, of_class, top_label
+from svdkl.report.facts.confusion import confusion_matrix, frequent_confusions
+from svdkl.report.facts.findings import class_findings, real_findings
+from svdkl.report.facts.gathered import Facts
+from svdkl.report.facts.predictions import ClassPredictions, RealPredictions
+from svdkl.report.figures.confusion import confusion
+from svdkl.report.figures.reliability import reliability
+from svdkl.report.figures.residuals import POINTS, residuals
+from svdkl.report.markup import Panel, Section, bullets, figure, paragraph
+from svdkl.report.tables import scores, table
+from svdkl.report.words import count, label, number, share
+
+FEW_CLASSES = 6  # up to which each has a reliability diagram of its own
+MOST_TARGETS = 6  # that are drawn
+
+
+def metrics(facts: Facts) -> Section:
+    """All metrics, with interval and baseline."""
+    predictions = facts.predictions
+    if isinstance(predictions, ClassPredictions):
+        body = scores(list(facts.scores[0].values()))
+        baseline = "gives every row the shares of the classes among the test rows"
+    else:
+        captions = [label(name, 60) if len(predictions.targets) > 1 else "" for name in predictions.targets]
+        body = "".join(scores(list(one.values()), name) for one, name in zip(facts.scores, captions, strict=True))
+        baseline = "gives every row the mean and the deviation of the target among the test rows"
+        if facts.estimator.likelihood not in ("gaussian",):
+            body += paragraph(
+                f"The model's distribution is {facts.estimator.likelihood.replace('_', ' ')}; density and ranked "
+                f"probability score are those of a Gaussian with its mean and deviation, the coverage is its own."
+            )
+    note = (
+        f"All test rows count. Intervals are from a bootstrap over rows: another test set of this size from the same "
+        f"source would mostly give values within them. The baseline {baseline}."
+    )
+    return Section("metrics", "Metrics", body + paragraph(note))
+
+
+def meaning(facts: Facts) -> Section:
+    """The metrics in words."""
+    predictions = facts.predictions
+    if isinstance(predictions, ClassPredictions):
+        found = class_findings(predictions, facts.scores[0])
+    else:
+        found = real_findings(predictions, facts.scores)
+    return Section("meaning", "What the numbers mean", bullets(found))
+
+
+def calibration(facts: Facts) -> Section:
+    """Whether probabilities or intervals mean what they say."""
+    predictions = facts.predictions
+    if isinstance(predictions, ClassPredictions):
+        return Section("calibration", "Calibration", _reliability(predictions))
+    panels = []
+    for place, name in enumerate(predictions.targets[:MOST_TARGETS]):
+        found = coverage(predictions, place)
+        title = label(name) if len(predictions.targets) > 1 else ""
+        svg = reliability(
+            found.predicted, found.observed, found.low, found.high, None, title, "level of the interval", "rows within"
+        )
+        panels.append(Panel(svg, f"Share of rows within central intervals, by level: {_read(found)}"))
+    caption = (
+        "Read it as: of all intervals that should hold 80 % of the rows, how many rows do they hold? Points on the "
+        "dashed line are right, below it predicted deviations are too small, above it too large; grey bars are what "
+        "chance allows, and points outside of them are hollow."
+    )
+    if facts.estimator.likelihood in COUNTS:
+        caption += " Intervals of counts end at whole numbers, so that they hold more rows than their level says."
+    return Section("calibration", "Calibration", figure("coverage", "Coverage of intervals", panels, caption))
+
+
+def mistakes(facts: Facts) -> Section:
+    """Where the predictions are wrong."""
+    predictions = facts.predictions
+    body = _confusion(predictions) if isinstance(predictions, ClassPredictions) else _residuals(predictions)
+    return Section("errors", "Errors", body)
+
+
+def _reliability(predictions: ClassPredictions) -> str:
+    top = top_label(predictions)
+    svg = _diagram(top, "predicted class", "confidence", "accuracy")
+    panels = [Panel(svg, f"Accuracy by confidence: {_read(top)}")]
+    size = len(predictions.classes)
+    few = range(1 if size == 2 else 0, size) if size <= FEW_CLASSES else ()
+    for place in few:
+        found = of_class(predictions, place)
+        name = label(predictions.classes[place])
+        svg = _diagram(found, name, "predicted probability", "share of the class")
+        panels.append(Panel(svg, f"Share of {name} by its predicted probability: {_read(found)}"))
+    caption = (
+        "Read it as: of the rows whose predicted class has a probability of 80 %, how many are right? Points on the "
+        "dashed line are right, below it the model is overconfident; grey bars are what chance allows, points outside "
+        "of them are hollow, large ones stand for many rows, as do the columns below."
+    )
+    if few:
+        caption += " The other diagrams show the probability of one class each, whether it is the predicted one or not"
+        caption += "; the other class is its mirror image." if size == 2 else "."
+    return figure("reliability", "Reliability of probabilities", panels, caption)
+
+
+def _diagram(found: Reliability, title: str, x_label: str, y_label: str) -> str:
+    return reliability(found.predicted, found.observed, found.low, found.high, found.counts, title, x_label, y_label)
+
+
+def _read(found: Reliability) -> str:
+    return ", ".join(f"{share(x)}: {share(y)}" for x, y in zip(found.predicted, found.observed))
+
+
+def _confusion(predictions: ClassPredictions) -> str:
+    matrix = confusion_matrix(predictions)
+    names = [label(name, 16) for name in predictions.classes]
+    panel = Panel(
+        confusion(matrix, names),
+        f"Of {count(int(matrix.sum()), 'row')}, {count(int(matrix.trace()))} lie on the diagonal.",
+    )
+    caption = (
+        "Read a line as: what are rows of this true class taken for? The stronger the colour, the larger the share of "
+        "the line; all that lies off the diagonal is wrong."
+    )
+    body = figure("confusion", "Confusion of classes", [panel], caption, wide=len(names) > 12)
+    found = frequent_confusions(matrix)
+    if not found:
+        return body + paragraph("No test row is in a wrong class.")
+    classes = predictions.classes
+    rows = [
+        [label(classes[one.truth], 60), label(classes[one.prediction], 60), count(one.rows), share(one.share)]
+        for one in found
+    ]
+    head = ["Truth", "Prediction", "Rows", "Share of the true class"]
+    return body + table(head, rows, numbers=(2, 3), caption="Most frequent confusions")
+
+
+def _residuals(predictions: RealPredictions) -> str:
+    rows = predictions.doubt.rows
+    panels = []
+    for place, name in enumerate(predictions.targets[:MOST_TARGETS]):
+        mean, std = predictions.mean[rows, place], predictions.std[rows, place]
+        residual = predictions.values[rows, place] - mean
+        title = label(name) if len(predictions.targets) > 1 else ""
+        panels.append(
+            Panel(
+                residuals(mean, residual, std, title, label(name)),
+                f"Errors of {label(name)}: mean {number(residual.mean())}, deviation {number(residual.std())}.",
+            )
+        )
+    some = f" At most {count(POINTS)} points are drawn." if len(rows) > POINTS else ""
+    caption = (
+        "Read it as: is the prediction too low (points above zero) or too high somewhere, and does the band, two "
+        f"predicted deviations wide on either side, hold nearly all points? Those outside of theirs are orange.{some}"
+    )
+    return figure("residuals", "Errors against predictions", panels, caption)

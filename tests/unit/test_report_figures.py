@@ -1,0 +1,113 @@
+"""The figures of a report: SVG that fits into a page, whatever the names and numbers."""
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from xml.etree import ElementTree
+
+import matplotlib
+import numpy as np
+import pytest
+
+from svdkl.report.figures.canvas import VARIABLES
+from svdkl.report.figures.confusion import confusion
+from svdkl.report.figures.errors_by_doubt import errors_by_doubt
+from svdkl.report.figures.function import function
+from svdkl.report.figures.grid_use import grid_use
+from svdkl.report.figures.hyperparameters import hyperparameters
+from svdkl.report.figures.kernel import kernel
+from svdkl.report.figures.learning import learning
+from svdkl.report.figures.mixing import mixing
+from svdkl.report.figures.rejection import rejection
+from svdkl.report.figures.reliability import reliability
+from svdkl.report.figures.residuals import residuals
+from svdkl.report.figures.shades import NEGATIVE, POSITIVE, diverging, sequential
+from svdkl.report.markup import Panel, figure
+
+ODD = "$\\frac{a}{b}$ <b>&\"' 日本"
+CODE = ' id="x" href="#x" #010101 font: 9px y; xlink:href'
+ONE, FEW = np.array([0.5]), np.linspace(0.1, 0.9, 5)
+
+FIGURES = {
+    "reliability": lambda: reliability(FEW, FEW, FEW - 0.1, FEW + 0.1, 10 * FEW, ODD, ODD, ODD),
+    "coverage": lambda: reliability(FEW, FEW + 0.2, FEW - 0.1, FEW + 0.1, None, ODD, "x", "y"),
+    "one point": lambda: reliability(ONE, ONE, ONE, ONE, ONE, ODD, "x", "y"),
+    "confusion": lambda: confusion(np.array([[5, 1, 0], [0, 0, 0], [2, 0, 9]]), [ODD, "b", "c"]),
+    "confusion of 60": lambda: confusion(np.eye(60, dtype=np.int64), [ODD] * 60),
+    "residuals": lambda: residuals(np.linspace(0, 1, 50), np.sin(np.arange(50.0)), np.full(50, 0.4), ODD, ODD),
+    "residual": lambda: residuals(ONE, ONE, ONE, "", ODD),
+    "learning": lambda: learning(["a", "a", "b", "b"], np.array([3.0, 2.0, np.nan, 1.0]), np.array([3, np.inf, 2, 1])),
+    "one epoch": lambda: learning([ODD], ONE, ONE),
+    "rejection": lambda: rejection([("total uncertainty", FEW, FEW), ("best possible order", FEW, FEW)], "y", True),
+    "rejection of one": lambda: rejection([("total uncertainty", ONE, ONE)], ODD, False, ODD),
+    "no errors": lambda: rejection([("total uncertainty", FEW, np.ones(5))], "y", True),
+    "errors": lambda: errors_by_doubt(FEW, FEW - 0.1, FEW + 0.1, FEW, ODD, "y", True),
+    "mixing": lambda: mixing(np.array([[1.0, -2.0], [0.0, 3.0]]), [ODD, "b"], [7, 120]),
+    "mixing of nothing": lambda: mixing(np.zeros((1, 1)), [ODD], [0]),
+    "hyperparameters": lambda: hyperparameters(FEW, FEW[:, None], [4, 3, 2, 1, 0]),
+    "no lengthscales": lambda: hyperparameters(FEW, np.full((5, 2), np.nan), [4, 3, 2, 1, 0]),
+    "grid": lambda: grid_use([FEW / FEW.sum(), np.array([1.0, 0.0])], [1, 0]),
+    "function": lambda: function(FEW, FEW, FEW, ONE, ODD, ODD, "y"),
+    "function without rows": lambda: function(FEW, FEW, FEW, np.array([]), ODD, "x", "y"),
+    "kernel": lambda: kernel(np.eye(6), [(ODD, 4), ("b", 2)], ODD, ODD),
+    "negative kernel": lambda: kernel(np.eye(3) - 0.5, [("", 3)], ODD, "x"),
+    "one row": lambda: kernel(np.ones((1, 1)), [("a", 1)], ODD, "x"),
+}
+
+
+@pytest.mark.parametrize("draw", FIGURES.values(), ids=FIGURES)
+def test_every_figure_fits_into_a_page(draw):
+    svg = draw()
+    root = ElementTree.fromstring(svg)
+    assert root.tag == "svg"
+    assert float(root.get("width")) > 100
+    assert not re.search(r"https?:|<metadata|<style|<!--|xlink|xmlns", svg)
+    assert not any(placeholder in svg for placeholder in VARIABLES)
+    assert "var(--ink)" in svg
+    assert "DejaVu" not in svg  # text in the page's own font
+    assert "".join(root.itertext()).strip()
+    assert "nan" not in svg.lower()
+
+
+def test_names_are_kept_to_the_letter():
+    svg = mixing(np.ones((2, 1)), [ODD, CODE], [0])
+    page = figure("a", "t", [Panel(svg, "d")], "c")
+    for markup in (svg, page):
+        texts = [element.text for element in ElementTree.fromstring(markup).iter("text")]
+        assert {ODD, CODE} <= set(texts)
+
+
+def test_the_same_numbers_give_the_same_figure_in_any_thread():
+    with ThreadPoolExecutor(4) as pool:
+        figures = list(pool.map(lambda _: FIGURES["kernel"](), range(4)))
+    assert len(set(figures)) == 1
+
+
+def test_the_style_of_the_program_is_neither_used_nor_changed():
+    plain = FIGURES["errors"]()
+    with matplotlib.rc_context({"font.size": 40, "text.usetex": True, "svg.fonttype": "path"}):
+        before = dict(matplotlib.rcParams)
+        assert FIGURES["errors"]() == plain
+        assert dict(matplotlib.rcParams) == before
+    assert dict(matplotlib.rcParams) != before
+
+
+def test_names_inside_two_figures_on_a_page_differ():
+    svg = FIGURES["errors"]()
+    page = figure("a", "t", [Panel(svg, "d"), Panel(svg, "d")], "c") + figure("b", "t", [Panel(svg, "d")], "c")
+    names = re.findall(r' id="([^"]*)"', page)
+    assert len(names) == len(set(names)) > 4
+    used = set(re.findall(r'(?:url\(|href=")#([^")]+)', page))
+    assert used
+    assert used <= set(names)
+
+
+def test_descriptions_and_captions_are_escaped():
+    page = figure("a", ODD, [Panel(FIGURES["errors"](), ODD)], ODD)
+    assert "<b>" not in page
+    assert 'role="img" aria-label="$\\frac{a}{b}$ &lt;b&gt;&amp;&quot;&#x27; 日本"' in page
+
+
+def test_shades_are_transparent_at_zero_and_full_at_the_ends():
+    assert sequential(np.array([0.0, 1.0, 2.0])).tolist() == [[*POSITIVE, 0], [*POSITIVE, 255], [*POSITIVE, 255]]
+    assert diverging(np.array([-1.0, 0.0, 1.0])).tolist() == [[*NEGATIVE, 255], [*POSITIVE, 0], [*POSITIVE, 255]]
+    assert sequential(np.array([np.nan]))[0, 3] == 0
