@@ -1,24 +1,36 @@
 """Stochastic variational deep kernel learning."""
 
+import importlib
 from typing import TYPE_CHECKING, Any
-
-from svdkl.features.mlp import MLP
-from svdkl.head import GPHead
-from svdkl.model import SVDKL
-from svdkl.training.replace import replace_classifier
 
 if TYPE_CHECKING:
     from svdkl.estimators import SVDKLClassifier, SVDKLRegressor
+    from svdkl.features.mlp import MLP
+    from svdkl.head import GPHead
+    from svdkl.model import SVDKL
+    from svdkl.training.replace import replace_classifier
 
 __version__ = "0.1.0"
 
 __all__ = ["MLP", "SVDKL", "GPHead", "SVDKLClassifier", "SVDKLRegressor", "__version__", "replace_classifier"]
 
+# Imported when first asked for: torch and scikit-learn take seconds that a command's --help need not wait.
+_HOMES = {
+    "MLP": "svdkl.features.mlp",
+    "GPHead": "svdkl.head",
+    "SVDKL": "svdkl.model",
+    "replace_classifier": "svdkl.training.replace",
+    "SVDKLClassifier": "svdkl.estimators",
+    "SVDKLRegressor": "svdkl.estimators",
+}
+
 
 def __getattr__(name: str) -> Any:
-    """The estimators, imported when first asked for: scikit-learn takes a second that others need not wait."""
-    if name in ("SVDKLClassifier", "SVDKLRegressor"):
-        from svdkl import estimators
-
-        return getattr(estimators, name)
+    """The public names."""
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -60,9 +60,19 @@ def _expected(converted: Column | None, column: Column, kind: str) -> Column:
         return converted
     got = {"number": "numbers", "boolean": "booleans", "time": "times"}.get(column.storage, "text")
     if column.labels:
-        got += f" such as {column.labels[0]!r}"
+        got += f" such as {_unlike(column, kind)!r}"
     elif kind == "booleans" and column.storage == "number":
         got += " other than 0 and 1"
     raise ValueError(
         f"Expected {kind} in column {column.name!r}, as when it was fitted, got {got}: convert it, or fit again."
     )
+
+
+def _unlike(column: Column, kind: str) -> str:
+    """The first label that cannot be read as that kind."""
+    read = {"numbers": as_numbers, "times": as_times}.get(kind)
+    for label in column.labels:
+        one = Column(column.name, column.storage, np.zeros(1, np.int32), None, (label,))
+        if read is None or read(one) is None:
+            return label
+    return column.labels[0]
