@@ -530,7 +530,7 @@ def test_arrays_of_another_width() -> None:
 @pytest.mark.parametrize(
     ("fitted", "then", "parts"),
     [
-        ([1, 2, 3], ["1", "two"], ["numbers in column 'a'", "text such as '1'"]),
+        ([1, 2, 3], ["1", "two"], ["numbers in column 'a'", "text such as 'two'"]),
         ([1, 2, 3], [TIMES[0]], ["numbers in column 'a'", "got times"]),
         ([True, False], [0, 2], ["booleans in column 'a'", "numbers other than 0 and 1"]),
         ([True, False], ["True"], ["booleans in column 'a'", "text such as 'True'"]),

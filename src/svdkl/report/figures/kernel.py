@@ -35,6 +35,6 @@ def kernel(matrix: npt.NDArray[np.float64], groups: list[tuple[str, int]], title
 
 def _shades(matrix: npt.NDArray[np.float64]) -> Shades:
     low, high = float(matrix.min()), float(matrix.max())
-    if low < 0:
+    if low < -1e-3 * high:
         return diverging(matrix / max(-low, high))
     return sequential((matrix - low) / (high - low or 1.0))

@@ -124,7 +124,9 @@ def _kernels(facts: Facts, model: SVDKL, found: Processes) -> str:
 
 
 def _span(matrix: Reals) -> str:
-    return f"{number(float(matrix.min()))} to {number(float(matrix.max()))}"
+    low, high = float(matrix.min()), float(matrix.max())
+    # Interpolation leaves a little of either sign where the kernel is zero.
+    return f"{number(low if abs(low) > 1e-3 * high else 0)} to {number(high)}"
 
 
 def _blocks(matrix: Reals, sizes: list[int]) -> str:
