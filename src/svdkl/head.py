@@ -308,7 +308,7 @@ class GPHead(nn.Module):
         def split(part: Tensor) -> Uncertainty:
             posterior, prior = self.marginals(part, known), self.prior_marginals(part, known)
             points = latent_points(self.likelihood, self.mixing, posterior, self.normal_points)
-            return uncertainty(self.likelihood, self.mixing, points, posterior, prior)
+            return uncertainty(self.likelihood, self.mixing, points, posterior, prior, self._share_left(part))
 
         return self._in_parts(h, split)
 
@@ -356,6 +356,12 @@ class GPHead(nn.Module):
         """Positions on the lattice, (B, J, D) for each bank."""
         z = self.bounding(h)
         return [bank.positions(z) for bank in self.members()]
+
+    def _share_left(self, h: Tensor) -> Tensor:
+        """What the data had left of each GP's variance when its prior was recentred."""
+        places = self._positions(self._enter(h))
+        parts = [interpolate(bank.gps.share_left, p) for bank, p in zip(self.members(), places, strict=True)]
+        return self._in_order(parts).clamp(0, 1)
 
     def _in_order(self, parts: list[Tensor]) -> Tensor:
         """Join the banks' GPs along the last dimension, in the order of the groups."""

@@ -26,17 +26,28 @@ class Uncertainty(NamedTuple):
 
 
 def uncertainty(
-    likelihood: Likelihood, mixing: Mixing, latents: LatentPoints, posterior: Marginals, prior: Marginals
+    likelihood: Likelihood,
+    mixing: Mixing,
+    latents: LatentPoints,
+    posterior: Marginals,
+    prior: Marginals,
+    share_left: Float[Tensor, "B J"],
 ) -> Uncertainty:
     """Split the uncertainty of a prediction.
 
     The out-of-distribution score is the share of the prior variance of g that the posterior has left, summed over the
     outputs: GPs that no output listens to do not count.
+
+    Parameters
+    ----------
+    share_left
+        What was left of each GP's variance before its prior was centred on what it had learned, 1 if it was not.
     """
     _, latent_variance = mixing.gaussian(posterior.mean, posterior.variance)
     _, prior_variance = mixing.gaussian(prior.mean, prior.variance)
+    _, variance_left = mixing.gaussian(posterior.mean, share_left * posterior.variance)
     tiny = torch.finfo(prior_variance.dtype).tiny
-    ood_score = latent_variance.sum(-1) / prior_variance.sum(-1).clamp_min(tiny)
+    ood_score = variance_left.sum(-1) / prior_variance.sum(-1).clamp_min(tiny)
 
     if likelihood.is_classifier:
         probabilities, entropies = likelihood.predictive_terms(latents.points)

@@ -7,7 +7,7 @@ from torch import nn
 
 from svdkl.grid import Grid
 from svdkl.inducing.divergence import kl_divergence
-from svdkl.inducing.marginal import MarginalTables, cell_roots, tabulate
+from svdkl.inducing.marginal import MarginalTables, cell_roots, central_diagonals, tabulate
 from svdkl.inducing.posterior import Posterior
 from svdkl.inducing.prior import LONG_AXIS, Prior, build_prior
 from svdkl.interpolation import NEIGHBOURS, interpolation_weights
@@ -74,7 +74,10 @@ class GridGPs(nn.Module):
         self.jitter = jitter
         self.posterior = Posterior(num_gps, sizes, posterior, whitened, posterior_scale)
         self.register_buffer("centre", torch.zeros(num_gps, *sizes))
+        # What the data had left of the prior's variance when the prior was recentred; before that, all.
+        self.register_buffer("share_left", torch.ones(num_gps, *sizes))
         self.centre: Tensor
+        self.share_left: Tensor
 
     def prior(self) -> Prior:
         """p(u), factorised for the current hyperparameters."""
@@ -124,10 +127,25 @@ class GridGPs(nn.Module):
 
     @torch.no_grad()
     def recentre(self) -> None:
-        """Make the posterior mean the prior's centre: what has been learned is from here on taken as given."""
-        mean = self.mean(self.prior())
+        """Make the posterior mean the prior's centre: what has been learned is from here on taken as given.
+
+        Where it has been learned, and where the prior was all there is, is kept in ``share_left``.
+        """
+        prior = self.prior()
+        mean = self.mean(prior)
+        self.share_left.mul_(self._share_left(prior))
         self.posterior.mean.zero_()
         self.centre.copy_(mean)
+
+    def _share_left(self, prior: Prior) -> Float[Tensor, "J ..."]:
+        """Posterior over prior variance at the lattice points."""
+        share = torch.ones(self.num_gps, dtype=torch.float64, device=self.centre.device)
+        for axis, factor in zip(prior.axes, self.posterior.axes, strict=True):
+            variance = central_diagonals(factor, axis if self.posterior.whitened else None)[:, 0]
+            share = share.unsqueeze(-1) * (variance / axis.column[:, :1]).view(
+                self.num_gps, *[1] * (share.dim() - 1), -1
+            )
+        return share.clamp(max=1)
 
     def prior_covariance(
         self, left: Float[Tensor, "B J D"], right: Float[Tensor, "B2 J D"], prior: Prior
