@@ -20,7 +20,6 @@ def history_of(checkpoint: Any) -> History:
     if checkpoint is None or not joined().first:
         return History()
     path = Path(checkpoint).with_name(HISTORY)
-    path.parent.mkdir(parents=True, exist_ok=True)
     if not Path(checkpoint).exists():
         path.unlink(missing_ok=True)
     return History(path)

@@ -91,8 +91,6 @@ def run(config: RunConfig | Mapping[str, Any]) -> Outcome:
         out = Path(config.out)
         began = time.perf_counter()
         streamed = is_streamed(config, files)
-        if processes.first:
-            out.mkdir(parents=True, exist_ok=True)
         checkpoint = out / CHECKPOINT
         if streamed:
             estimator.fit_parquet(

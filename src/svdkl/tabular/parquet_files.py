@@ -61,6 +61,14 @@ class ParquetFiles:
             raise _damaged(group.file) from error
         return table.select(names).replace_schema_metadata()
 
+    def blocks(self, group: Group, columns: Sequence[str], rows: int) -> Iterator[pa.Table]:
+        """One row group in parts of so many rows, however large it is."""
+        try:
+            for batch in _open(group.file).iter_batches(rows, row_groups=[group.index], columns=list(columns)):
+                yield pa.Table.from_batches([batch]).select(list(columns)).replace_schema_metadata()
+        except (pa.ArrowException, OSError) as error:
+            raise _damaged(group.file) from error
+
     def batches(self, columns: Sequence[str] | None = None, rows: int = 65_536) -> Iterator[pa.Table]:
         """The table in parts of so many rows. Memory holds about one part, however large the row groups are."""
         names = chosen_names(self.path, self.names, columns)

@@ -20,7 +20,7 @@ import torch
 from svdkl.expectation import Part
 from svdkl.shapes import Tensor
 from svdkl.tabular.parquet_files import Group, ParquetFiles
-from svdkl.tabular.survey import Positions, blocks_of, starts_of, within
+from svdkl.tabular.survey import BLOCK_ROWS, Positions, starts_of, within
 from svdkl.training.distributed import Processes
 from svdkl.training.rows import Rows, Source
 
@@ -198,7 +198,7 @@ class ParquetRows(Source):
                 yield rows
 
     def _blocks(self, group: Group, start: int) -> Iterator[Rows]:
-        for table in blocks_of(group, self.columns):
+        for table in self.files.blocks(group, self.columns, BLOCK_ROWS):
             kept = np.ones(table.num_rows, np.bool_)
             kept[within(self.held_positions, start, table.num_rows)] = False
             start += table.num_rows

@@ -5,14 +5,13 @@ will be held out are kept. Each process of a group reads row groups of its own; 
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from svdkl.tabular.parquet_files import Group, ParquetFiles
 from svdkl.training.distributed import Processes
@@ -43,12 +42,6 @@ class Survey(NamedTuple):
     targets: Counter[Any]
 
 
-def blocks_of(group: Group, columns: Sequence[str]) -> Iterator[pa.Table]:
-    """A row group a few rows at a time, however large it is."""
-    for batch in pq.ParquetFile(group.file).iter_batches(BLOCK_ROWS, row_groups=[group.index], columns=list(columns)):
-        yield pa.Table.from_batches([batch]).select(list(columns)).replace_schema_metadata()
-
-
 def starts_of(groups: Sequence[Group]) -> Positions:
     """The position in the table of each group's first row, and of the end."""
     return np.concatenate([[0], np.cumsum([group.rows for group in groups])]).astype(np.int64)
@@ -71,7 +64,7 @@ def survey(
     held_positions, sampled = np.sort(chosen[:num_held_out]), np.sort(chosen[num_held_out:])
     starts = starts_of(files.groups)
     own = [
-        _read_group(files.groups[i], columns, target, int(starts[i]), (sampled, held_positions), count_targets)
+        _read_group(files, files.groups[i], columns, target, int(starts[i]), (sampled, held_positions), count_targets)
         for i in range(processes.rank, len(files.groups), processes.size)
     ]
     # By turns, as the groups were given out: the order of rows does not depend on the number of processes.
@@ -86,6 +79,7 @@ def survey(
 
 
 def _read_group(
+    files: ParquetFiles,
     group: Group,
     columns: Sequence[str],
     target: str,
@@ -96,7 +90,7 @@ def _read_group(
     """The chosen rows of one group, and its targets counted."""
     taken: tuple[list[pa.Table], list[pa.Table]] = ([], [])
     targets: Counter[Any] = Counter()
-    for table in blocks_of(group, columns):
+    for table in files.blocks(group, columns, BLOCK_ROWS):
         column = table.column(target)
         refuse_missing(column, target, start)
         for rows, wanted in zip(taken, positions, strict=True):

@@ -30,6 +30,7 @@ class History:
         """Record an epoch, on disk at once."""
         self.epochs.append(epoch)
         if self.path is not None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
             with self.path.open("a") as lines:
                 lines.write(json.dumps(asdict(epoch)) + "\n")
 
