@@ -18,7 +18,7 @@ from safetensors.torch import save_file
 
 from svdkl.shapes import Tensor
 
-FORMAT, VERSION = "svdkl estimator", 1
+FORMAT, VERSION = "svdkl estimator", 2  # 2: what training had left of the variance
 TENSORS, DESCRIPTION = "model.safetensors", "model.json"
 
 
@@ -75,13 +75,15 @@ def read_folder(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     if not isinstance(description, dict) or description.get("format") != FORMAT:
         raise ValueError(f"Expected a model of format {FORMAT!r} in {path}, got another: it is of another program.")
     version = description.get("version")
-    if type(version) is int and version > VERSION:
-        raise ValueError(
-            f"Expected a model of version {VERSION} or before in {path}, got version {version}: update svdkl."
-        )
+    if type(version) is int and version != VERSION:
+        way_out = "update svdkl" if version > VERSION else "fit it again"
+        raise ValueError(f"Expected a model of version {VERSION} in {path}, got version {version}: {way_out}.")
     content = description.get("content")
-    known = type(version) is int and version == VERSION
-    if not known or not isinstance(content, dict) or description.get("sha256_of_content") != _hash_of(content):
+    if (
+        type(version) is not int
+        or not isinstance(content, dict)
+        or description.get("sha256_of_content") != _hash_of(content)
+    ):
         raise damaged(path, DESCRIPTION)
     if description.get("sha256_of_tensors") != hashlib.sha256(data).hexdigest():
         raise damaged(path, TENSORS)
