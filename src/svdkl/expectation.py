@@ -13,7 +13,7 @@ import torch
 from svdkl.inducing.marginal import Marginals
 from svdkl.likelihoods import Likelihood
 from svdkl.mixing import Mixing
-from svdkl.quadrature import standard_deviation
+from svdkl.quadrature import standard_deviation, standard_normal
 from svdkl.shapes import Float, Tensor
 
 
@@ -59,5 +59,5 @@ def sample_marginals(
     mean, variance = marginals
     num_rows, num_gps = mean.shape
     start, total = part or Part(0, num_rows)
-    noise = torch.randn(num_samples, total, num_gps, dtype=mean.dtype, device=mean.device, generator=generator)
+    noise = standard_normal(num_samples, total, num_gps, like=mean, generator=generator)
     return mean + standard_deviation(variance) * noise[:, start : start + num_rows]

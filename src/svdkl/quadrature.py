@@ -26,6 +26,12 @@ def spread(
     return mean + standard_deviation(variance) * nodes[:, None, None]
 
 
+def standard_normal(*shape: int, like: Tensor, generator: torch.Generator | None) -> Tensor:
+    """Noise of a tensor's kind, drawn where the generator is."""
+    device = like.device if generator is None else generator.device
+    return torch.randn(*shape, dtype=like.dtype, device=device, generator=generator).to(like.device)
+
+
 def standard_deviation(variance: Tensor) -> Tensor:
     """Square root with a finite slope at zero."""
     return variance.clamp_min(torch.finfo(variance.dtype).tiny).sqrt()

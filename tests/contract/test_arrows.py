@@ -8,7 +8,7 @@ import svdkl
 
 PACKAGE = Path(svdkl.__file__).parent
 LAYERS = [
-    ["shapes"],
+    ["shapes", "writing"],
     ["linalg"],
     ["grid", "kernels", "interpolation", "interpolation_cpu", "quadrature"],
     ["inducing", "memory"],

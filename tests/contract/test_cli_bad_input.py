@@ -217,7 +217,6 @@ def test_places_to_write(refuse, folder):
     refuse(TRAIN.replace("--out out", "--out homes.csv"), "homes.csv")
     refuse(TRAIN.replace("--out out", "--out homes.csv/out"), "homes.csv/out")
     refuse(TRAIN.replace("--out out", "--out model"), "finished", "--overwrite")
-    refuse(TRAIN.replace("--out out", "--out model --resume"), "finished", "--overwrite")
     refuse(TRAIN + " --resume --overwrite", "both")
     Path("half").mkdir()
     Path("half/checkpoint.safetensors").write_bytes(b"x")

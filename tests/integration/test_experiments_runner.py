@@ -2,26 +2,29 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
+from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
 import pytest
+import torch
 from refusals import refused
 
 from svdkl.experiments import results as results_module
 from svdkl.experiments import runner
 from svdkl.experiments.baselines import MODELS, ClassBaseline, Entry
+from svdkl.experiments.baselines.networks import NetworkClassifier
 from svdkl.experiments.commands import main
-from svdkl.experiments.progress import Estimate, duration
-from svdkl.experiments.results import folder_of, is_finished, read_results, write_result
-from svdkl.experiments.runner import Place, run_suite, task_command
-from svdkl.experiments.suites import SUITES, Task, get_suite, parse_only, select
+from svdkl.experiments.results import checkpoint_of, folder_of, is_finished, read_results, write_result
+from svdkl.experiments.runner import Place, run_suite
+from svdkl.experiments.suites import Task, get_suite, parse_only, select
 from svdkl.experiments.task import run_task
+from svdkl.training.checkpoint import Checkpoint, Snapshot
 
 SMOKE = get_suite("smoke")
 ENVIRONMENT = {**os.environ, "SVDKL_UNCHECKED_SHAPES": "1", "OMP_NUM_THREADS": "1"}
@@ -73,6 +76,8 @@ def test_a_fit_serves_all_its_results_and_is_not_done_again(place):
     assert run_suite(SMOKE, tasks, place, lines.append) == []
     assert Frequencies.fits == 2
     assert lines[-1] == "smoke: 2 tasks, 2 finished before, 0 to run."
+    assert lines[0] == "smoke: 2 tasks, 0 finished before, 2 to run."
+    assert re.fullmatch(r"This takes about .* and up to .* GB of memory, by rule of thumb\.", lines[1])
 
     # One of two results is lost: the fit is done again, and what was there stays as it was.
     before = folder_of(place.results, tasks[0], "dnn").stat().st_ino
@@ -96,6 +101,8 @@ def test_what_a_result_holds(place):
     )
     names = ["accuracy", "nlp", "ece", "brier", "auroc", "train_seconds", "predict_seconds", "n_train", "n_test"]
     assert set(names) <= set(metrics)
+    assert metrics["peak_memory"] > 1e7
+    assert (config["share"], config["resumed_after_epochs"]) == ("1", 0)
     assert metrics["n_fit"] + metrics["n_validation"] == metrics["n_train"]
     assert metrics["n_train"] + metrics["n_test"] == 569
     assert metrics["auroc"] == 0.5
@@ -193,43 +200,14 @@ def test_an_interrupt_leaves_nothing(tmp_path):
     assert not [path for path in results.rglob("*") if path.is_file()]
 
 
-def test_commands_name_the_task():
-    task = Task("regression", "yacht", "svgp", 3, 0)
-    command = task_command(task, Place(Path("r"), Path("s"), Path("d"), True, 2))
-    assert command[1:5] == ["-m", "svdkl.experiments", "--debug", "run-task"]
-    assert command[5:10] == ["regression", "yacht", "svgp", "--fold", "3"]
-    assert command[-5:] == ["--data-dir", "d", "--download", "--threads", "2"]
-
-
-def test_suites_are_whole():
-    for suite in SUITES.values():
-        tasks = list(suite.tasks())
-        assert len(tasks) == len(set(tasks))
-        assert {task.model for task in tasks} <= set(MODELS)
-        for model in suite.models:
-            assert suite.kind in MODELS[model].tasks
-    assert len(list(SUITES["tabular"].tasks())) == 75
-    assert "dnn_temperature" in SUITES["tabular"].results
-    assert "dnn_temperature" not in SUITES["regression"].results
-
-
-def test_selection():
-    tabular = get_suite("tabular")
-    chosen = select(tabular, parse_only("dataset=adult,dataset=covertype,model=dnn_temperature,seed=2"))
-    assert [str(task) for task in chosen] == ["adult dnn fold0-seed2", "covertype dnn fold0-seed2"]
-    assert len(select(tabular, {})) == 75
-    refused(lambda: parse_only("adult"), "dataset=", "'adult'")
-    refused(lambda: parse_only("dataset="), "'dataset='")
-    refused(lambda: select(tabular, parse_only("seed=7")), "0, 1, 2", "'7'")
-    refused(lambda: get_suite("images"), "tabular", "'images'")
-
-
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
         (["run", "nosuch"], "'nosuch'"),
         (["run", "smoke", "--only", "model=forest"], "'forest'"),
         (["run", "smoke", "--threads", "none"], "'none'"),
+        (["run-task", "smoke", "tumours", "dnn", "--share", "half"], "'half'"),
+        (["run-task", "smoke", "tumours", "dnn", "--share", "1/2"], "share1of2"),
         (["run"], "SUITE"),
         (["frobnicate"], "frobnicate"),
         (["table", "smoke", "--results", "/nowhere/at/all"], "run the suite first"),
@@ -249,19 +227,72 @@ def test_bad_arguments_are_refused_in_a_sentence(arguments, part, capsys):
     assert message.count("\n") == 1
 
 
-def test_dry_run_lists_tasks(capsys):
-    assert main(["run", "smoke", "--only", "model=svdkl", "--dry-run"]) == 0
-    assert capsys.readouterr().out == "tumours svdkl fold0-seed0\ntumours svdkl fold1-seed0\n"
+def test_a_task_on_a_share_of_the_rows(place):
+    task = Task("smoke", "tumours", "lightgbm", 0, 0, Fraction(1, 5))
+    assert task.arguments[-2:] == ("--share", "1/5")
+    run_task(SMOKE, task, place.results, place.scratch)
+    folder = place.results / "smoke" / "tumours" / "lightgbm" / "fold0-seed0-share1of5"
+    metrics, config = (json.loads((folder / f"{name}.json").read_text()) for name in ("metrics", "config"))
+    assert (metrics["n_train"], metrics["n_test"]) == (91, 114)
+    assert config["share"] == "1/5"
+    (found,) = read_results(place.results, SMOKE)
+    assert found.share == task.share
 
 
-def test_estimates():
-    estimate = Estimate()
-    tasks = list(SMOKE.tasks())
-    assert estimate.left(tasks) == "rest not known yet"
-    estimate.seconds[tasks[0]] = 100.0
-    assert estimate.of(tasks[1]) == 100.0
-    estimate.seconds[Task("smoke", "tumours", tasks[1].model, 7, 0)] = 20.0
-    assert estimate.of(tasks[1]) == 20.0
-    assert estimate.left(tasks[:2]) == "about 2 min left"
-    assert estimate.left([]) == "nothing left"
-    assert (duration(59.4), duration(3600.0), duration(7260.0)) == ("59 s", "1 h 0 min", "2 h 1 min")
+# --------------------------------------------------------------------------------------------------------- checkpoints
+
+
+class Halting(Frequencies):
+    """Leaves a checkpoint of two epochs and stops; goes on if it finds one."""
+
+    def fit(self, X: pa.Table, y: np.ndarray, X_held_out: pa.Table, y_held_out: np.ndarray, seed: int) -> None:
+        if not self.checkpoint.exists():
+            history = [{"seconds": 100.0}, {"seconds": 20.0}]
+            Checkpoint(self.checkpoint).save(Snapshot("network", {"a": {"b": torch.ones(1)}}, {"history": history}))
+            raise KeyboardInterrupt
+        super().fit(X, y, X_held_out, y_held_out, seed)
+
+
+def test_time_before_a_cut_counts_and_checkpoints_go(place, monkeypatch):
+    monkeypatch.setitem(MODELS, "lightgbm", Entry(lambda task: Halting(), "halting"))
+    task = Task("smoke", "tumours", "lightgbm", 0, 0)
+    training = checkpoint_of(place.scratch, task).parent
+    with pytest.raises(KeyboardInterrupt):
+        run_suite(SMOKE, [task], place, lambda line: None)
+    assert training.is_dir()
+    assert not place.results.exists()
+    lines: list[str] = []
+    assert run_suite(SMOKE, [task], place, lines.append) == []
+    assert any("goes on from its checkpoint" in line for line in lines)
+    (result,) = read_results(place.results, SMOKE)
+    assert 120 < result.metrics["train_seconds"] < 180
+    assert result.config["resumed_after_epochs"] == 2
+    assert not training.exists()
+
+
+def test_a_network_goes_on_from_its_checkpoint(place, tmp_path, monkeypatch):
+    options = {"hidden": (8,), "num_features": 3, "grid_size": 8, "max_iter": 6, "evidence": False}
+    entry = Entry(lambda task: NetworkClassifier(recipe="svdkl", **options), "small")
+    monkeypatch.setitem(MODELS, "svdkl", entry)
+    task = Task("smoke", "tumours", "svdkl", 0, 0)
+    run_task(SMOKE, task, tmp_path / "whole", tmp_path / "other")
+    saved = []
+    save = Checkpoint.save
+
+    def cut(self: Checkpoint, snapshot: Snapshot) -> None:
+        save(self, snapshot)
+        saved.append(snapshot.stage)
+        if len(saved) == 5:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Checkpoint, "save", cut)
+    with pytest.raises(KeyboardInterrupt):
+        run_task(SMOKE, task, place.results, place.scratch)
+    run_task(SMOKE, task, place.results, place.scratch)
+    assert saved == ["network"] * 4 + ["joint"] * 2
+    (whole,), (parts,) = (list(read_results(root, SMOKE)) for root in (tmp_path / "whole", place.results))
+    assert parts.config["resumed_after_epochs"] == 5
+    assert parts.metrics["nlp"] == whole.metrics["nlp"]
+    kept = folder_of(place.scratch, task, "svdkl")
+    assert len((kept / "history.jsonl").read_text().splitlines()) == 6
+    assert not checkpoint_of(place.scratch, task).parent.exists()

@@ -241,3 +241,27 @@ def test_what_cannot_be_streamed(tmp_path):
     refused(lambda: SVDKLClassifier().fit_parquet(path, "label"), "row 1,999")
     pq.write_table(table.slice(0, 100), path)
     refused(lambda: SVDKLClassifier().fit_parquet(path, "label"), "at least 1,000 rows")
+
+
+def test_files_that_differ_in_what_does_not_matter(tmp_path):
+    """An empty file, an empty row group, and a column that may or may not have missing values."""
+    table = table_of(1200).select(["x0", "kind"])
+    strict = table.cast(pa.schema([field.with_nullable(False) for field in table.schema]))
+    pq.write_table(table.slice(0, 0), tmp_path / "a.parquet")
+    pq.write_table(table.slice(0, 700), tmp_path / "b.parquet")
+    pq.write_table(strict.slice(700), tmp_path / "c.parquet")
+    files = ParquetFiles(tmp_path)
+    assert [group.rows for group in files.groups] == [700, 500]
+    assert files.read().equals(table)
+    assert pa.concat_tables(files.batches(rows=500)).equals(table)
+    assert pa.concat_tables(part for group in files.groups for part in files.blocks(group, files.names, 300)).equals(
+        table
+    )
+
+
+def test_epochs_have_as_many_groups_for_each_process():
+    assert stream._groups_an_epoch(20, 0.25, 1) == 5
+    assert stream._groups_an_epoch(20, 0.25, 2) == 4
+    assert stream._groups_an_epoch(20, 0.01, 3) == 3
+    assert stream._groups_an_epoch(20, 3.0, 3) == 20  # a pass has all
+    assert stream._groups_an_epoch(2, 0.1, 4) == 2

@@ -1,19 +1,25 @@
 """The rivals: each fits, predicts in the target's unit, and is the same for the same seed."""
 
+from itertools import combinations
+
 import numpy as np
 import pyarrow as pa
 import pytest
 import torch
 from refusals import refused
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.svm import SVC
 
 from svdkl.experiments.baselines import MODELS, TITLES, make_baseline, model_of
 from svdkl.experiments.baselines.boosting import BoostingClassifier, BoostingRegressor
 from svdkl.experiments.baselines.ensemble import EnsembleClassifier, EnsembleRegressor
 from svdkl.experiments.baselines.interface import ClassBaseline, Gaussian, RealBaseline
+from svdkl.experiments.baselines.klsp_gp import SparseGPClassifier, expected_log_likelihood, predictive
 from svdkl.experiments.baselines.laplace import LaplaceClassifier, gauss_newton
-from svdkl.experiments.baselines.matrix import CodedMatrix
+from svdkl.experiments.baselines.matrix import MOST_LABELS, CodedMatrix, OneHotMatrix
 from svdkl.experiments.baselines.networks import NetworkClassifier, NetworkRegressor
 from svdkl.experiments.baselines.svgp import SparseGP
+from svdkl.experiments.baselines.svm import MarginSoftmax, SupportVectorMachine, mean_margins, some_of_each_class
 from svdkl.experiments.baselines.temperature import Temperature
 from svdkl.metrics import accuracy, gaussian_nlpd, negative_log_probability, rmse
 
@@ -34,6 +40,8 @@ CLASSIFIERS = {
     "dnn": lambda: NetworkClassifier(recipe="dnn", **SMALL),
     "svdkl_paper": lambda: NetworkClassifier(recipe="svdkl", gps="outputs", evidence=False, **SMALL),
     "ensemble": lambda: EnsembleClassifier(lambda: NetworkClassifier(recipe="dnn", **SMALL), 2),
+    "svm": lambda: SupportVectorMachine(search_rows=150),
+    "klsp_gp": lambda: SparseGPClassifier(inducing=30, steps=90, batch_size=200, rate=0.1),
 }
 REGRESSORS = {
     "lightgbm": lambda: BoostingRegressor(rounds=60),
@@ -53,10 +61,11 @@ def test_classes(name):
     assert p.shape == (300, 2)
     assert accuracy(p, test[1]) > 0.8
     assert model.settings()
-    if name == "lightgbm":
+    if name in ("lightgbm", "svm", "klsp_gp"):
         again = CLASSIFIERS[name]()
         again.fit(*train, *held_out, seed=0)
         assert np.array_equal(again.predict_proba(test[0]), p)
+    if name == "lightgbm":
         assert len(model.findings()["tried"]) == 2
 
 
@@ -82,6 +91,105 @@ def test_svgp_keeps_to_its_budget_and_refuses_gaps():
     assert model.findings()["ended_by_time"]
     holes = pa.table({"x": pa.array([1.0, None] * 150), "z": np.zeros(300)})
     refused(lambda: SparseGP(steps=1).fit(holes, train[1], *held_out, seed=0), "missing values")
+
+
+@pytest.mark.parametrize("name", ["svm", "klsp_gp"])
+def test_kernel_machines_with_three_classes(name):
+    random = np.random.default_rng(0)
+    x, place = random.normal(size=(800, 2)), random.integers(3, size=800)
+    # Which class it is says the text where there is one, else the angle; numbers are missing now and then.
+    known = random.random(800) < 0.4
+    turn = np.arctan2(x[:, 1], x[:, 0]) + 0.1 * random.normal(size=800)
+    labels = np.where(known, place, (turn // (2 * np.pi / 3)).astype(np.int64) % 3)
+    numbers = pa.array(x[:, 0], mask=random.random(800) < 0.05)
+    texts = pa.array(["abc"[p] if k else None for p, k in zip(place, known)])
+    table = pa.table({"u": numbers, "v": x[:, 1], "place": texts})
+    few = np.flatnonzero(labels[500:600] != 1) + 500  # validation rows without one of the classes
+    model = CLASSIFIERS[name]()
+    model.fit(table.slice(0, 500), labels[:500], table.take(pa.array(few)), labels[few], seed=1)
+    p, truth = model.predict_proba(table.slice(600)), labels[600:]
+    assert p.shape == (200, 3)
+    assert p.dtype == np.float64
+    np.testing.assert_allclose(p.sum(1), 1, atol=1e-12)
+    assert (p > 0).all()
+    assert accuracy(p, truth) > (0.75 if name == "klsp_gp" else 0.7)
+    shares = np.bincount(labels[:500]) / 500
+    assert negative_log_probability(p, truth) < negative_log_probability(np.tile(shares, (200, 1)), truth)
+    # A row's answer is its own, even beside as many rows as there are classes.
+    np.testing.assert_allclose(model.predict_proba(table.slice(600, 3)), p[:3], atol=1e-5)
+    refused(lambda: model.fit(table, np.zeros(800), table, np.zeros(800), 0), f"two classes for {name}")
+
+
+def test_svm_says_how_many_rows_it_took():
+    train, held_out = rows(300, 0, "classification"), rows(100, 1, "classification")
+    model = SupportVectorMachine(rows=120, search_rows=60)
+    model.fit(*train, *held_out, seed=0)
+    found = model.findings()
+    assert (found["rows"], found["of_rows"], found["cv_rows"]) == (120, 300, 60)
+    assert model.machine.shape_fit_[0] == 120
+    y = np.array([0] * 99 + [1])
+    for seed in range(3):
+        assert 99 in some_of_each_class(y, 10, np.random.default_rng(seed))
+
+
+@pytest.mark.parametrize("labels", [(0, 1), (0, 2, 3), (0, 1, 2, 3)])
+def test_mean_margins_are_those_of_the_pairs(labels):
+    random = np.random.default_rng(0)
+    x, y = random.normal(size=(80, 2)), random.choice(labels, 80)
+    machine = SVC(gamma=0.5, decision_function_shape="ovo").fit(x, y)
+    weights, offsets = mean_margins(machine, 4)
+    found = rbf_kernel(x, machine.support_vectors_, 0.5) @ weights + offsets
+    pairs = machine.decision_function(x).reshape(80, -1) * (-1 if len(labels) == 2 else 1)
+    expected = np.zeros((80, 4))
+    for (first, second), margin in zip(combinations(labels, 2), pairs.T):
+        expected[:, first] += margin / (len(labels) - 1)
+        expected[:, second] -= margin / (len(labels) - 1)
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+    if len(labels) == 2:
+        assert np.array_equal(found[:, :2].argmax(1), machine.predict(x))
+
+
+def test_margins_become_probabilities():
+    random = np.random.default_rng(0)
+    scores = random.normal(size=(20_000, 3))
+    p = np.exp(2 * scores + [0.5, 0, -0.5])
+    p /= p.sum(1, keepdims=True)
+    labels = (random.random((20_000, 1)) > p.cumsum(1)).sum(1)
+    softmax = MarginSoftmax()
+    softmax.fit(scores, labels)
+    assert softmax.slope == pytest.approx(2, rel=0.05)
+    np.testing.assert_allclose(softmax.bias - softmax.bias.mean(), [0.5, 0, -0.5], atol=0.06)
+    # Classes that are told apart, and one that never comes: sure within reason.
+    clear = np.array([[9.0, -9, 0]] * 30 + [[-9.0, 9, 0]] * 30)
+    softmax.fit(clear, np.repeat([0, 1], 30))
+    best = softmax.apply(clear).max(1)
+    assert (best > 0.95).all()
+    assert (best < 0.995).all()
+
+
+def test_klsp_gp_keeps_to_its_budget_and_to_its_best_state():
+    train, held_out = rows(200, 0, "classification"), rows(100, 1, "classification")
+    model = SparseGPClassifier(inducing=20, steps=10**9, seconds=0.5, rate=0.3)
+    model.fit(*train, *held_out, seed=0)
+    found = model.findings()
+    assert found["ended_by_time"]
+    assert found["steps"] > 1
+    p = model.predict_proba(held_out[0])
+    assert found["held_out_nlp"] == pytest.approx(negative_log_probability(p, held_out[1]), abs=1e-6)
+
+
+@pytest.mark.parametrize("latents", [1, 3])
+def test_expectations_over_latents_are_those_of_samples(latents):
+    mean, variance = torch.tensor([[0.7, -0.3, 1.0]])[:, :latents], torch.tensor([[0.5, 2.0, 1.0]])[:, :latents]
+    noise = torch.randn(400_000, latents, generator=torch.Generator().manual_seed(0))
+    samples = mean + variance.sqrt() * noise
+    p = samples.softmax(1) if latents > 1 else torch.special.ndtr(torch.cat([-samples, samples], 1))
+    torch.testing.assert_close(predictive(mean, variance)[0].float(), p.mean(0), atol=3e-3, rtol=0)
+    many = 20_000 if latents > 1 else 1
+    for label in range(p.shape[1]):
+        labels, generator = torch.full((many,), label), torch.Generator().manual_seed(1)
+        value = expected_log_likelihood(mean.expand(many, -1), variance.expand(many, -1), labels, generator).mean()
+        torch.testing.assert_close(value, p[:, label].log().mean(), atol=2e-2, rtol=0)
 
 
 def test_curvature_of_the_last_layer_is_the_hessian():
@@ -159,6 +267,22 @@ def test_codes_of_labels_never_seen_are_missing():
     np.testing.assert_array_equal(coded, [[3, 0], [np.nan, np.nan], [5, np.nan]])
 
 
+def test_inputs_of_kernels_are_of_unit_spread_and_mark_gaps():
+    table = pa.table({"n": [1.0, 3.0, None, 1.0], "whole": [1, 1, 1, 1], "t": ["b", "a", "b", "b"]})
+    matrix = OneHotMatrix(table)
+    r = np.sqrt(8) / 3  # of 1, 3 and 1
+    expected = [[-2 / 3 / r, 0, 0, 1, 0], [4 / 3 / r, 0, 0, 0, 1], [0, 1, 0, 1, 0], [-2 / 3 / r, 0, 0, 1, 0]]
+    np.testing.assert_allclose(matrix.expand(matrix.code(table)), expected, atol=1e-6)
+    new = pa.table({"n": [np.inf], "whole": pa.array([None], pa.int64()), "t": ["c"]})
+    np.testing.assert_array_equal(matrix.expand(matrix.code(new)), [[0, 1, 0, 0, 0]])
+    many = pa.table({"t": [f"{i}" for i in range(MOST_LABELS + 5)] + ["54"]})
+    matrix = OneHotMatrix(many)
+    inputs = matrix.expand(matrix.code(many))
+    assert inputs.shape == (MOST_LABELS + 6, MOST_LABELS + 1)
+    np.testing.assert_array_equal(inputs.sum(1), 1)
+    assert inputs[-1, 0] == 1
+
+
 def test_names():
     for name in MODELS:
         assert model_of(name) == name
@@ -167,5 +291,7 @@ def test_names():
     refused(lambda: model_of("forest"), "lightgbm", "'forest'")
     refused(lambda: make_baseline("svgp", "classification"), "svdkl", "'svgp'")
     assert isinstance(make_baseline("svgp", "regression"), RealBaseline)
-    assert isinstance(make_baseline("dnn", "classification"), ClassBaseline)
+    for name in ("dnn", "svm", "klsp_gp"):
+        assert isinstance(make_baseline(name, "classification"), ClassBaseline)
+    refused(lambda: make_baseline("svm", "regression"), "svgp", "'svm'")
     assert isinstance(make_baseline("ensemble", "regression"), RealBaseline)

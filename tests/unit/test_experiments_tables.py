@@ -1,10 +1,14 @@
 """Tables come from folders of results alone."""
 
+from fractions import Fraction
 from pathlib import Path
 
 from refusals import refused
 
+from svdkl.experiments.baselines import TITLES
 from svdkl.experiments.commands import main
+from svdkl.experiments.datasets import LOADERS
+from svdkl.experiments.paper import TABLES
 from svdkl.experiments.results import folder_of, write_result
 from svdkl.experiments.suites import Task, get_suite
 from svdkl.experiments.tables import suite_tables
@@ -17,9 +21,20 @@ PROVENANCE = {
 }
 
 
-def put(root: Path, suite: str, dataset: str, model: str, run: tuple[int, int], **metrics: float | None) -> None:
-    task = Task(suite, dataset, model, *run)
-    config = {"trained_as": model, "fold": run[0], "seed": run[1]}
+def put(
+    root: Path,
+    suite: str,
+    dataset: str,
+    model: str,
+    run: tuple[int, int],
+    share: str = "1",
+    findings: dict | None = None,
+    **metrics: float | None,
+) -> None:
+    task = Task(suite, dataset, model, *run, Fraction(share))
+    config = {"trained_as": model, "fold": run[0], "seed": run[1], "findings": findings or {}}
+    if share != "1":  # results of earlier versions do not say it
+        config["share"] = share
     times = {"train_seconds": 90.0, "predict_seconds": 0.25}
     documents = {"metrics": {**times, **metrics}, "config": config, "provenance": PROVENANCE}
     write_result(folder_of(root, task, model), documents)
@@ -44,9 +59,10 @@ def test_means_deviations_and_the_best(tmp_path):
     start = "| SV-DKL | **0.9200** ± 0.0200 | **0.3000** ± 0.0000"
     assert f"{start} | {both} | 0.9000 ± 0.0000 | 2 min | 0.2 s | 3 |" in lines
     assert f"| LightGBM | 0.8000 ± 0.0000 | **0.3000** ± 0.0000 | {both} | - | 2 min | 0.2 s | 3 |" in lines
-    assert f"| network | 0.7000 | 0.5000 | {single} | 2 min | 0.2 s | 1 |" in lines
-    short = "`dnn`, `dnn_temperature`, `dnn_gp`, `svdkl_paper`, `svdkl`, `lightgbm`"
-    assert f"Fewer than the suite's 3 runs: {short}." in lines
+    # The paper has figures of the network, and columns only on sets where a model of its own is.
+    assert f"| network | 0.7000 | 0.5000 | {single} | 2 min | 0.2 s | 1 | 0.805 ± 0.005 | 0.495 ± 0.003 |" in lines
+    short = "`dnn` (0 of 3), `dnn_temperature` (0 of 3), `dnn_gp` (0 of 3), `svdkl_paper` (0 of 3)"
+    assert f"Runs are missing: {short}." in lines
     assert lines[-1] == "7 result(s): commit 0123456789 with changes, torch 9.9, Abacus, 3 thread(s)."
 
 
@@ -68,7 +84,60 @@ def test_coverage_is_best_near_its_probability(tmp_path):
     assert "**0.940** ± 0.000" in text
     assert "**0.990**" not in text
     assert "5.5000** ± 3.0277" in text
-    assert "Fewer than the suite's 10 runs: `svgp`." in text
+    assert "Runs are missing: `svgp` (0 of 10)." in text
+    assert "paper:" not in text
+
+
+def test_the_papers_figures_stand_beside_ours(tmp_path):
+    for model in ("klsp_gp", "dnn", "svdkl_paper", "svdkl"):
+        seconds = {"klsp_gp": 600.0, "dnn": 200.0, "svdkl_paper": 300.0, "svdkl": 250.0}[model]
+        put(tmp_path, "airline", "flights", model, (0, 0), **scores(0.7, 0.5, train_seconds=seconds))
+    text = suite_tables(get_suite("airline"), tmp_path)
+    rows = {line.split(" | ")[0].strip("| "): line for line in text.splitlines() if line.startswith("|")}
+    assert rows["model"].endswith("| paper: accuracy | paper: NLP | paper: training, h |")
+    assert rows[TITLES["klsp_gp"]].endswith("| ~0.675 | ~0.61 | ~11 |")
+    assert rows["network"].endswith("| 0.773 ± 0.001 | 0.474 ± 0.001 | 0.53 |")
+    assert rows["SV-DKL as in the paper"].endswith("| 0.781 ± 0.001 | 0.461 ± 0.001 | 3.98 |")
+    assert rows["SV-DKL"].endswith("| - | - | - |")
+    assert "other rows, other accuracies" in text
+    assert "multiple of the network's: SV-DKL as in the paper 1.50, SV-DKL 1.25 (in the paper 7.5)." in text
+
+
+def test_the_papers_models_and_sets_are_ours():
+    for table in TABLES:
+        assert set(table.figures) <= set(LOADERS)
+        for figures in table.figures.values():
+            assert set(figures) <= set(TITLES)
+
+
+def test_fewer_folds_and_rows_are_said(tmp_path):
+    part = {"rows": 20_000, "of_rows": 418_328}
+    put(tmp_path, "uci", "covertype", "svm", (0, 0), findings=part, **scores(0.8, 0.4))
+    put(tmp_path, "uci", "adult", "svm", (0, 0), findings={"rows": 9, "of_rows": 9}, **scores(0.8, 0.4))
+    adult, covertype = suite_tables(get_suite("uci"), tmp_path).split("## covertype")
+    assert "By the suite, `svm` has fold(s) 0 only. By the suite, `ensemble` has fold(s) 0 only." in covertype
+    assert "`svm` was fitted to 20,000 of 418,328 rows." in covertype
+    assert "`svm` (1 of" not in covertype
+    assert "`ensemble` (0 of 1)" in covertype
+    assert "By the suite" not in adult
+    assert "was fitted to" not in adult
+    assert "`svm` (1 of 5)" in adult
+
+
+def test_parts_of_the_rows_have_a_table_of_their_own(tmp_path):
+    for share, rows, accuracy in (("1/50", 60, 0.6), ("1/3", 1000, 0.65), ("1", 3000, 0.7)):
+        put(tmp_path, "airline", "flights", "dnn", (0, 0), share, **scores(accuracy, 0.5, n_train=rows))
+    put(tmp_path, "airline", "flights", "lightgbm", (0, 0), **scores(0.9, 0.4, n_train=3000))
+    whole, parts = suite_tables(get_suite("airline"), tmp_path, ["a.svg"]).split("## flights, by training rows")
+    assert "| network | 0.7000 | 0.5000 | " in whole
+    lines = [line for line in parts.splitlines() if line.startswith("| network")]
+    assert lines == [
+        "| network | 1/50 | 60 | 0.6000 | 0.5000 | 2 min | 1 |",
+        "| network | 1/3 | 1,000 | 0.6500 | 0.5000 | 2 min | 1 |",
+        "| network | 1 | 3,000 | 0.7000 | 0.5000 | 2 min | 1 |",
+    ]
+    assert "LightGBM" not in parts
+    assert "![a by training rows](a.svg)" in parts
 
 
 def test_the_command_prints_or_writes(tmp_path, capsys):

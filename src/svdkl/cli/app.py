@@ -15,6 +15,7 @@ from svdkl.cli.export import export
 from svdkl.cli.messages import REFUSED, InterruptedRun, explain, plain_warnings, say
 from svdkl.cli.predict import predict
 from svdkl.cli.report import report
+from svdkl.cli.reproduce import reproduce
 from svdkl.cli.train import train
 
 # All mistakes in the arguments are of this class, which typer does not name.
@@ -61,7 +62,9 @@ def _interruptible(command: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-COMMANDS = {function.__name__: function for function in (demo, train, predict, evaluate, report, export, doctor)}
+COMMANDS = {
+    function.__name__: function for function in (demo, train, predict, evaluate, report, reproduce, export, doctor)
+}
 for name, function in COMMANDS.items():
     app.command(name)(_interruptible(function))
 

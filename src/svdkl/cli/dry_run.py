@@ -14,12 +14,13 @@ SHOWN_CLASSES = 20
 def show_plan(request: Any, json: bool) -> None:
     """Print columns, targets, memory and time of a :class:`~svdkl.estimators.run.RunConfig`; nothing is written."""
     from svdkl.estimators.planning import plan_fit
-    from svdkl.estimators.run import is_streamed, make_estimator
+    from svdkl.estimators.run import check_columns, is_streamed, make_estimator
     from svdkl.estimators.streaming import target_of
     from svdkl.tabular.files import open_table_file
     from svdkl.tabular.stream import EPOCH_ROWS
 
     file, target = open_table_file(request.data), request.target
+    check_columns(request, file)
     features = [name for name in file.names if name not in (target, *request.drop)]
     estimator = make_estimator(request, file)
     rows, classes = _count_targets(file, target)

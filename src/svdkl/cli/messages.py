@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-FAULT, REFUSED, INTERRUPTED = 1, 2, 130  # exit codes
+FAULT, REFUSED, LOST, INTERRUPTED = 1, 2, 3, 130  # exit codes
 
 
 class InterruptedRun(Exception):  # noqa: N818
@@ -31,7 +31,10 @@ def explain(error: Exception) -> int:
     if isinstance(error, InterruptedRun):
         say(text)
         return INTERRUPTED
-    if text.startswith("Expected "):
+    if type(error).__name__ == "LostProcessError":  # whose module would load torch
+        say(text)
+        return LOST
+    if text.startswith("Expected ") and isinstance(error, ValueError | TypeError | OSError | ArithmeticError):
         say(text)
         return REFUSED
     if isinstance(error, OSError):

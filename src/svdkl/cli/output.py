@@ -2,11 +2,11 @@
 
 import os
 import sys
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from svdkl.writing import written_whole
 
 SUFFIXES = (".csv", ".parquet")
 
@@ -19,27 +19,11 @@ def check_out_file(out: Path, suffixes: tuple[str, ...] = SUFFIXES) -> None:
         raise OSError(f"Expected --out in a folder that can be written to, got {out}: choose another path.")
 
 
-@contextmanager
-def put_in_place(out: Path) -> Iterator[Path]:
-    """A path beside ``out`` to write to; renamed to it at the end, deleted if there is an error."""
-    handle, name = tempfile.mkstemp(prefix=f".{out.name}.", suffix=out.suffix, dir=out.absolute().parent)
-    os.close(handle)
-    beside = Path(name)
-    try:
-        yield beside
-        mask = os.umask(0)
-        os.umask(mask)
-        beside.chmod(0o666 & ~mask)  # what a new file would have had
-        beside.replace(out)
-    finally:
-        beside.unlink(missing_ok=True)
-
-
 def write_tables(tables: Iterator[Any], out: Path | None) -> int:
     """Write tables of one schema as one CSV or Parquet file, or as CSV to standard output; gives the rows."""
     if out is None:
         return _write(tables, sys.stdout.buffer, ".csv")
-    with put_in_place(out) as beside:
+    with written_whole(out) as beside:
         return _write(tables, str(beside), out.suffix)
 
 

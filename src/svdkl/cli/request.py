@@ -36,6 +36,16 @@ def read_request(data: Path, out: Path, config: Path | None, given: Mapping[str,
     return request
 
 
+def check_request(request: Any) -> None:
+    """Refuse a run that cannot start, or that would lose a model or an unfinished run."""
+    from svdkl.estimators.run import check_columns
+    from svdkl.estimators.run_folder import check_out
+    from svdkl.tabular.files import open_table_file
+
+    check_out(request.out, request.resume, request.overwrite)
+    check_columns(request, open_table_file(request.data))
+
+
 def _task(task: str, options: dict[str, Any]) -> str:
     """The task, which an option that only one of the two has may tell, too."""
     for name, of_task in ((CLASSIFIER_ONLY, "classification"), (REGRESSOR_ONLY, "regression")):
@@ -79,9 +89,11 @@ def _check_target(request: Any) -> None:
             f"Expected numbers in the target {target!r} for regression, got {kind}: name another --target."
         )
     if request.task == "classification" and pa.types.is_floating(kind):
-        column = file.read([target]).column(target).drop_null()
-        broken = column.filter(pc.not_equal(column, pc.floor(column)))
-        if len(broken):
-            raise ValueError(
-                f"Expected classes in the target {target!r}, got numbers such as {broken[0]}: use --task regression."
-            )
+        for part in file.batches([target]):
+            column = part.column(target)
+            broken = column.filter(pc.and_(pc.is_finite(column), pc.not_equal(column, pc.floor(column))))
+            if len(broken):
+                raise ValueError(
+                    f"Expected classes in the target {target!r}, got numbers such as {broken[0]}: use --task "
+                    f"regression."
+                )

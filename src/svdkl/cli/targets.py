@@ -30,6 +30,8 @@ def target_name(target: str | None, facts: dict[str, Any]) -> str:
 
 def rows_with_targets(estimator: Any, file: MatchedFile, target: str, by: str | None = None) -> Iterator[Rows]:
     """The rows of a file, part by part. Those without a target are left out, with a warning at the end."""
+    from svdkl.estimators.streaming import plain_column
+
     lacking = found = 0
     for X, beside in file.batches([target] if by is None else [target, by]):
         absent = beside.column(target).is_null().to_numpy()
@@ -39,7 +41,7 @@ def rows_with_targets(estimator: Any, file: MatchedFile, target: str, by: str | 
         rows = np.flatnonzero(~absent)
         found += len(rows)
         X, beside = X.take(rows), beside.take(rows)
-        column = beside.column(target)
+        column = plain_column(beside.column(target))
         yield Rows(X, _codes(estimator, column) if hasattr(estimator, "classes_") else _numbers(target, column), beside)
     if not found:
         raise ValueError(f"Expected rows with a value of {target!r}, got none: nothing can be compared with them.")

@@ -11,10 +11,9 @@ from svdkl.cli.arguments import DATA, DROP, JSON
 from svdkl.cli.dry_run import show_plan
 from svdkl.cli.matching import listed
 from svdkl.cli.messages import InterruptedRun, is_first_process, say
-from svdkl.cli.out_folder import is_unfinished, prepare_out_folder
 from svdkl.cli.parameters import as_options
 from svdkl.cli.printing import amount_of_time, print_json
-from svdkl.cli.request import read_request
+from svdkl.cli.request import check_request, read_request
 
 
 @as_options
@@ -60,11 +59,13 @@ def train(
     if out is None and not dry_run:
         raise ValueError("Expected --out DIR, a folder to write the model to, got none: name one.")
     folder = out or Path()
-    request = read_request(data, folder, config, {**given, **options}, resume=resume, verbose=not quiet)
+    request = read_request(
+        data, folder, config, {**given, **options}, resume=resume, overwrite=overwrite, verbose=not quiet
+    )
     if dry_run:
         show_plan(request, json)
         return 0
-    prepare_out_folder(request, overwrite)
+    check_request(request)
     if nproc > 1:
         from svdkl.training.launching import launch
 
@@ -80,6 +81,7 @@ def train(
 
 def _run(request: Any) -> dict[str, Any]:
     from svdkl.estimators.run import run
+    from svdkl.estimators.run_folder import is_unfinished
 
     made = [folder for folder in (request.out, *request.out.parents) if not folder.exists()]
     try:
@@ -121,7 +123,7 @@ def _for_one_process(arguments: Sequence[str]) -> list[str]:
 def _print_facts(facts: dict[str, Any], out: Path) -> None:
     print(
         f"Trained a model of {facts['target']!r} ({facts['task']}) on {facts['rows']:,} rows and "
-        f"{len(facts['columns']):,} columns: {facts['epochs']} epochs in {amount_of_time(facts['seconds'])}, held-out "
-        f"negative log probability {facts['held_out_nlp']:.4f}.\n"
+        f"{len(facts['columns']):,} columns: {facts['epochs']} epochs in {amount_of_time(facts['seconds'])}, best "
+        f"held-out negative log probability {facts['best_held_out_nlp']:.4f}.\n"
         f"It is in {out}. Score it by: svdkl evaluate {out} DATA. Use it by: svdkl predict {out} DATA."
     )

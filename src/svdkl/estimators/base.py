@@ -21,7 +21,7 @@ from svdkl.estimators.settings import (
     Model,
     check_parameters,
     choose_device,
-    has_head,
+    holds_out,
     training_config,
 )
 from svdkl.estimators.splitting import held_out_rows
@@ -33,6 +33,7 @@ from svdkl.shapes import Tensor
 from svdkl.tabular.encoder import TabularEncoder
 from svdkl.tabular.stream import EPOCH_ROWS
 from svdkl.tabular.target import Task
+from svdkl.training.distributed import joined
 from svdkl.training.history import Epoch
 from svdkl.training.rows import InMemory, Rows
 
@@ -152,7 +153,7 @@ class DeepKernelEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     def _fit(self: Own, given: Given, eval_set: Any, warm: bool, checkpoint: Any = None) -> Own:
         seed = self._seed()
         fit, held = given, None
-        if self.early_stopping or (self.evidence and has_head(self)):
+        if holds_out(self):
             if eval_set is not None:
                 held = self._read_eval_set(eval_set)
             else:
@@ -174,7 +175,8 @@ class DeepKernelEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         return str(self.likelihood)
 
     def _seed(self) -> int:
-        return int(check_random_state(self.random_state).randint(2**31 - 1))
+        """The first process's, where several fit together."""
+        return joined().gather(int(check_random_state(self.random_state).randint(2**31 - 1)))[0]
 
     # ------------------------------------------------------------------------------------------------ rows to tensors
 

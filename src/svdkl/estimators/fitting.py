@@ -52,7 +52,7 @@ def train_model(
                 config,
                 head_options(estimator),
                 history,
-                checkpoint_of(estimator, checkpoint, source.num_rows, config),
+                checkpoint_of(estimator, checkpoint, source, config),
                 on_epoch=report,
             ).eval()
     estimator.history_ = [*estimator.history_, *history.epochs]

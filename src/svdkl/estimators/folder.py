@@ -29,8 +29,11 @@ def write_folder(path: Path, content: dict[str, Any], tensors: dict[str, Tensor]
             f"Expected a new folder or one with a saved model, got {path}, which holds something else: choose another "
             f"path."
         )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        beside = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    except OSError as error:
+        raise _failed(path, error) from error
     try:
         new = beside / "new"
         new.mkdir()
@@ -53,9 +56,7 @@ def write_folder(path: Path, content: dict[str, Any], tensors: dict[str, Tensor]
     except (OSError, SafetensorError) as error:
         if (beside / "old").exists() and not path.exists():
             (beside / "old").rename(path)
-        raise OSError(
-            f"Expected to write a model to {path}, but that failed ({error}): what was there before is still there."
-        ) from error
+        raise _failed(path, error) from error
     finally:
         shutil.rmtree(beside, ignore_errors=True)
 
@@ -91,6 +92,12 @@ def read_folder(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         return content, load_tensors(data)
     except SafetensorError as error:
         raise damaged(path, TENSORS) from error
+
+
+def _failed(path: Path, error: Exception) -> OSError:
+    return OSError(
+        f"Expected to write a model to {path}, but that failed ({error}): what was there before is still there."
+    )
 
 
 def _hash_of(content: dict[str, Any]) -> str:

@@ -11,6 +11,7 @@ from svdkl.training.checkpoint import Checkpoint
 from svdkl.training.config import TrainingConfig
 from svdkl.training.distributed import joined
 from svdkl.training.history import History
+from svdkl.training.rows import Source
 
 HISTORY = "history.jsonl"
 
@@ -25,14 +26,15 @@ def history_of(checkpoint: Any) -> History:
     return History(path)
 
 
-def checkpoint_of(estimator: Any, path: Any, num_rows: int, config: TrainingConfig) -> Checkpoint | None:
+def checkpoint_of(estimator: Any, path: Any, source: Source, config: TrainingConfig) -> Checkpoint | None:
     """The file that keeps a fit's state; one of another table or of other parameters will be refused."""
     if path is None:
         return None
     encoder = None if estimator.encoder_ is None else json.dumps(estimator.encoder_.to_json())
     run = {
         **asdict(config),
-        "rows": num_rows,
+        **source.facts,
+        "class_weight": repr(getattr(estimator, "class_weight", None)),
         "columns": None if encoder is None else hashlib.sha256(encoder.encode()).hexdigest(),
         "outputs": estimator._num_outputs,
         "likelihood": estimator._likelihood(),

@@ -13,6 +13,7 @@ from svdkl.estimators.settings import (
     check_parameters,
     has_head,
     head_options,
+    holds_out,
     network_options,
     training_config,
 )
@@ -119,9 +120,8 @@ def plan_fit(
 
 
 def _held_out(estimator: Any, num_rows: int) -> int:
-    wanted = estimator.early_stopping or (estimator.evidence and has_head(estimator))
     held_out = round(float(estimator.validation_fraction) * num_rows)
-    return held_out if wanted and held_out >= FEWEST_HELD_OUT else 0
+    return held_out if holds_out(estimator) and held_out >= FEWEST_HELD_OUT else 0
 
 
 def _trial(estimator: Any, sample: Rows, config: TrainingConfig, rows: int, held_out: int) -> tuple[int, float]:

@@ -6,7 +6,6 @@ the run is on, ``checkpoint.safetensors``, from which a run that was cut off goe
 
 import datetime
 import json
-import os
 import platform
 import time
 from collections.abc import Mapping
@@ -16,20 +15,31 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import torch
 
 from svdkl.estimators.base import DeepKernelEstimator
 from svdkl.estimators.classifier import SVDKLClassifier
-from svdkl.estimators.keeping import HISTORY
+from svdkl.estimators.loading import load_model, read_facts
 from svdkl.estimators.regressor import SVDKLRegressor
+from svdkl.estimators.run_folder import (
+    CHECKPOINT,
+    FACTS,
+    MODEL,
+    check_out,
+    forget_run,
+    goes_on,
+    is_finished,
+    sweep,
+)
 from svdkl.estimators.streaming import target_of
 from svdkl.tabular.chunks import chosen_names
 from svdkl.tabular.files import ParquetFiles, TableFile, open_table_file
 from svdkl.tabular.survey import refuse_missing
 from svdkl.tabular.target import looks_like_classes
-from svdkl.training.distributed import group, restarted
+from svdkl.training.distributed import group
+from svdkl.writing import written_whole
 
-MODEL, FACTS, CHECKPOINT, REPORT = "model", "run.json", "checkpoint.safetensors", "report.html"
 STREAMED_CELLS = 200_000_000  # a table of more is streamed, if it is not said what to do
 TASKS = ("auto", "classification", "regression")
 
@@ -49,7 +59,9 @@ class RunConfig:
     options
         Parameters of the estimator.
     resume
-        Go on from the checkpoint in ``out``, if there is one.
+        Go on from the checkpoint in ``out``, if there is one; a run that has ended there is taken as it is.
+    overwrite
+        Forget a run that is there.
     stream
         Whether a Parquet file is streamed instead of read into memory; None decides by its size.
     epoch_rows
@@ -64,6 +76,7 @@ class RunConfig:
     options: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
     resume: bool = False
+    overwrite: bool = False
     stream: bool | None = None
     epoch_rows: int | None = None
     verbose: bool = True
@@ -85,10 +98,16 @@ def run(config: RunConfig | Mapping[str, Any]) -> Outcome:
     if not isinstance(config, RunConfig):
         config = RunConfig(**config)
     with group() as processes:
-        files = open_table_file(config.data)
-        check_run(config, files)
-        estimator = make_estimator(config, files)
         out = Path(config.out)
+        check_out(out, config.resume, config.overwrite)
+        if goes_on(config.resume) and is_finished(out):
+            return Outcome(load_model(out), read_facts(out))
+        files = open_table_file(config.data)
+        check_columns(config, files)
+        estimator = make_estimator(config, files)
+        if processes.first and config.overwrite and not goes_on(config.resume):
+            forget_run(out)
+        processes.gather(None)  # nobody looks for a checkpoint before that
         began = time.perf_counter()
         streamed = is_streamed(config, files)
         checkpoint = out / CHECKPOINT
@@ -103,44 +122,29 @@ def run(config: RunConfig | Mapping[str, Any]) -> Outcome:
             estimator.fit(table.drop_columns([config.target]), y, checkpoint=checkpoint)
         facts = facts_of(config, estimator, streamed, time.perf_counter() - began, processes.size)
         if processes.first:
+            sweep(out)
             estimator.save(out / MODEL)
-            _write(out / FACTS, json.dumps(facts, indent=1, default=str) + "\n")
+            with written_whole(out / FACTS) as beside:
+                beside.write_text(json.dumps(facts, indent=1, default=str) + "\n", encoding="utf-8")
             checkpoint.unlink(missing_ok=True)
         return Outcome(estimator, facts)
 
 
-def check_run(config: RunConfig, files: TableFile) -> None:
-    """Refuse what cannot be done, before any work."""
+def check_columns(config: RunConfig, files: TableFile) -> None:
+    """Refuse columns that cannot be trained on, before any work."""
     chosen_names(files.path, files.names, [config.target, *config.drop])
     if config.target in config.drop:
         raise ValueError(f"Expected to keep the target {config.target!r}, got it among the columns to drop.")
     if config.task not in TASKS:
         raise ValueError(f"Expected task to be one of {', '.join(TASKS)}, got {config.task!r}.")
     if len(files.names) - len(set(config.drop)) < 2:
-        raise ValueError(
-            f"Expected a column beside the target {config.target!r} in {files.path}, got none to learn from."
-        )
+        raise ValueError(f"Expected columns beside the target {config.target!r} in {files.path}, got none.")
     if config.stream and not isinstance(files, ParquetFiles):
         raise ValueError(f"Expected Parquet to stream, got {files.path}: convert it, or read it into memory.")
-    out = Path(config.out)
-    resume = config.resume or restarted()
-    if out.exists() and not out.is_dir():
-        raise ValueError(f"Expected a folder to write to, got the file {out}: choose another path.")
-    unfinished = (out / CHECKPOINT).exists()
-    if unfinished and not resume:
+    kind = files.schema.field(config.target).type
+    if pa.types.is_temporal(kind) or pa.types.is_nested(kind):
         raise ValueError(
-            f"Expected a folder without an unfinished run, got {out}, which holds a checkpoint: go on with --resume, "
-            f"or delete it to start anew."
-        )
-    if resume and not unfinished and (out / FACTS).exists():
-        raise ValueError(
-            f"Expected an unfinished run in {out}, got one that is finished: its model is in {out / MODEL}."
-        )
-    found = [file.name.removesuffix(".part") for file in out.iterdir()] if out.exists() else []
-    strange = sorted(set(found) - {MODEL, FACTS, HISTORY, CHECKPOINT, REPORT})
-    if strange:
-        raise ValueError(
-            f"Expected a new folder or one of a run, got {out}, which holds {strange[0]!r}: choose another."
+            f"Expected a target of numbers, text or booleans, got {config.target!r} of type {kind}: convert it first."
         )
 
 
@@ -158,15 +162,14 @@ def make_estimator(config: RunConfig, files: TableFile) -> DeepKernelEstimator:
 
 
 def find_task(files: TableFile, target: str) -> str:
-    """What the first rows of a target look like."""
-    first = next(iter(files.batches([target])))
-    column = first.column(target)
-    if pa.types.is_temporal(column.type) or pa.types.is_nested(column.type):
-        raise ValueError(
-            f"Expected a target of numbers, text or booleans, got {target!r} of type {column.type}: convert it first."
-        )
-    known = target_of(pa.table({target: column.drop_null()}), target)
-    return "classification" if len(known) == 0 or looks_like_classes(known) else "regression"
+    """What a target looks like: it is read only until there are too many values for classes."""
+    distinct: set[Any] = set()
+    for table in files.batches([target]):
+        distinct.update(np.unique(target_of(table.filter(pc.is_valid(table.column(target))), target)).tolist())
+        values = np.array(list(distinct))
+        if len(values) and not looks_like_classes(values):
+            return "regression"
+    return "classification"
 
 
 def is_streamed(config: RunConfig, files: TableFile) -> bool:
@@ -194,16 +197,10 @@ def facts_of(
         "options": dict(config.options),
         "seed": config.seed,
         "epochs": len(estimator.history_),
-        "held_out_nlp": best,
+        "best_held_out_nlp": best,
         "seconds": round(seconds, 1),
         "epoch_seconds": round(sum(epoch.seconds for epoch in estimator.history_), 1),
         **({"waited_seconds": round(estimator.seconds_waited_, 2)} if streamed else {}),
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "versions": {"python": platform.python_version(), "torch": torch.__version__, "numpy": np.__version__},
     }
-
-
-def _write(path: Path, text: str) -> None:
-    beside = path.with_name(path.name + ".part")
-    beside.write_text(text, encoding="utf-8")
-    os.replace(beside, path)

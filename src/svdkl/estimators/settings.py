@@ -41,6 +41,11 @@ def has_head(estimator: Any) -> bool:
     return estimator.recipe in ("dnn_gp", "svdkl")
 
 
+def holds_out(estimator: Any) -> bool:
+    """Whether rows are held out of the fit."""
+    return bool(estimator.early_stopping or (estimator.evidence and has_head(estimator)))
+
+
 def training_config(
     estimator: Any, num_rows: int, held_out: bool, seed: int, epoch_rows: int | None = None
 ) -> TrainingConfig:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import torch
 
 from svdkl.estimators.given import Given
-from svdkl.estimators.settings import choose_device, has_head, training_config
+from svdkl.estimators.settings import choose_device, holds_out, training_config
 from svdkl.estimators.weights import class_factors
 from svdkl.tabular.chunks import chosen_names
 from svdkl.tabular.encoder import TabularEncoder
@@ -18,6 +18,7 @@ from svdkl.tabular.survey import survey
 from svdkl.training.distributed import joined
 from svdkl.training.rows import Rows
 
+KEPT_ROWS = 20_000  # of the sample, for whatever is to be set by the data
 FEWEST_ROWS = 1000  # smaller files fit into memory, and a streamed fit has to hold some rows out
 
 
@@ -44,7 +45,7 @@ class StreamedTable:
         by_class = estimator._task == "classification"
         seed = estimator._seed()
         columns = [*features, target]
-        fraction = estimator.validation_fraction if estimator.early_stopping or has_head(estimator) else 0.0
+        fraction = estimator.validation_fraction if holds_out(estimator) else 0.0
         found = survey(files, columns, target, float(fraction), seed, joined(), count_targets=by_class)
 
         labels = np.array(list(found.targets)) if by_class else None
@@ -58,9 +59,17 @@ class StreamedTable:
         estimator.encoder_ = TabularEncoder().fit(sample.X, sample.y, estimator._task)
         estimator.history_ = []
         held = self._rows(found.held_out) if len(found.held_out) else None
-        inputs = estimator._encode(sample.X)
+        some = np.sort(np.random.default_rng(seed).permutation(len(sample.y))[:KEPT_ROWS])
         self.source = ParquetRows(
-            files, columns, self._rows, found.held_positions, inputs, epoch_rows, seed, choose_device(estimator.device)
+            files,
+            columns,
+            self._rows,
+            found.held_positions,
+            sample=estimator._encode(sample.X.take(pa.array(some))),
+            epoch_rows=epoch_rows,
+            seed=seed,
+            device=choose_device(estimator.device),
+            num_processes=joined().size,
         )
         estimator.num_rows_seen_ = self.source.num_rows
         self.config = training_config(estimator, self.source.num_rows, held is not None, seed, self.source.epoch_rows)
@@ -79,9 +88,11 @@ class StreamedTable:
 
 def target_of(table: pa.Table, target: str) -> Any:
     """The target column as an array."""
-    column = table.column(target).combine_chunks()
-    if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks()
+    return plain_column(table.column(target)).to_numpy()
+
+
+def plain_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Categories as their values, decimals as floats."""
     if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    return column.to_numpy(zero_copy_only=False)
+        return column.cast(column.type.value_type)
+    return column.cast(pa.float64()) if pa.types.is_decimal(column.type) else column

@@ -2,10 +2,11 @@
 
 import argparse
 import sys
+from fractions import Fraction
 from pathlib import Path
 from typing import NoReturn
 
-from svdkl.experiments.suites import SUITES, Task, get_suite, parse_only, select
+from svdkl.experiments.suites import SUITES, WHOLE, Task, get_suite, parse_only, select
 
 WRONG_ARGUMENTS, FAILED, INTERRUPTED = 2, 1, 130
 
@@ -51,6 +52,7 @@ def _parser() -> argparse.ArgumentParser:
         one.add_argument(name, metavar=name.upper())
     one.add_argument("--fold", type=int, default=0)
     one.add_argument("--seed", type=int, default=0)
+    one.add_argument("--share", type=_share, default=WHOLE, help="of the training rows, such as 1/10")
     _add_places(one)
     one.set_defaults(command=_run_task)
 
@@ -76,6 +78,13 @@ def _count(text: str) -> int:
     return int(text)
 
 
+def _share(text: str) -> Fraction:
+    try:
+        return Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        raise argparse.ArgumentTypeError(f"{text!r} is no share such as 1/10") from None
+
+
 def _run(given: argparse.Namespace) -> int:
     from svdkl.experiments.runner import Place, run_suite
 
@@ -97,7 +106,7 @@ def _run_task(given: argparse.Namespace) -> int:
     from svdkl.experiments.task import run_task
 
     suite = get_suite(given.suite)
-    task = Task(suite.name, given.dataset, given.model, given.fold, given.seed)
+    task = Task(suite.name, given.dataset, given.model, given.fold, given.seed, given.share)
     if task not in set(suite.tasks()):
         raise ValueError(f"Expected a task of the suite {suite.name}, got {task}: see run {suite.name} --dry-run.")
     if given.threads is not None:

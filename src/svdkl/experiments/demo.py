@@ -18,13 +18,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from svdkl.estimators.classifier import SVDKLClassifier
+from svdkl.estimators.run_folder import FACTS, MODEL, REPORT
 from svdkl.experiments.baselines.temperature import Temperature
 from svdkl.experiments.datasets.dataset import VALIDATION_SHARE, Array, Dataset
 from svdkl.experiments.datasets.nycflights import load_nycflights
 from svdkl.experiments.provenance import provenance
 from svdkl.metrics import accuracy, expected_calibration_error, negative_log_probability
+from svdkl.writing import written_whole
 
-MODEL, FACTS, TEST, REPORT = "model", "run.json", "test.parquet", "report.html"
+TEST = "test.parquet"
 TARGET = "Arrival"
 TEST_SHARE = 0.2
 SEED = 0
@@ -195,7 +197,7 @@ def _facts(
         "options": dict(budget.options),
         "seed": SEED,
         "epochs": model.n_iter_,
-        "held_out_nlp": min(epoch.held_out_nlp for epoch in model.history_),
+        "best_held_out_nlp": min(epoch.held_out_nlp for epoch in model.history_),
         "seconds": round(seconds, 1),
         "date": where["date"],
         "versions": where["versions"],
@@ -213,23 +215,15 @@ def _write(
 ) -> dict[str, Path]:
     """The facts go first: they mark the folder as a demonstration's, also where writing is cut off."""
     out.mkdir(parents=True, exist_ok=True)
-    _replace(out / FACTS, lambda path: path.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8"))
+    with written_whole(out / FACTS) as path:
+        path.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
     model.save(out / MODEL)
     table = test.X.append_column(TARGET, pa.array(test.y))
-    _replace(out / TEST, lambda path: pq.write_table(table, path))
+    with written_whole(out / TEST) as path:
+        pq.write_table(table, path)
     files = {"model": out / MODEL, "test rows": out / TEST, "facts": out / FACTS}
     if write_page is not None:
         say("Writing the report.")
-        _replace(out / REPORT, lambda path: write_page(model, test.X, test.y, path, run=facts))
+        write_page(model, test.X, test.y, out / REPORT, run=facts)
         files["report"] = out / REPORT
     return files
-
-
-def _replace(path: Path, write: Callable[[Path], Any]) -> None:
-    """Write a file beside its place, then put it there."""
-    beside = path.with_name(f".{path.name}.part")
-    try:
-        write(beside)
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)

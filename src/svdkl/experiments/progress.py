@@ -1,33 +1,94 @@
-"""How long the rest of a suite will take, from the tasks that are done."""
+"""What the rest of a suite will take: from the tasks that are done, and by a rule where none is like it."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from statistics import mean
 
-from svdkl.experiments.suites import Task
+from svdkl.experiments.datasets.adult import ADULT
+from svdkl.experiments.datasets.connect4 import CONNECT4
+from svdkl.experiments.datasets.covertype import COVERTYPE
+from svdkl.experiments.datasets.diabetes import DIABETES
+from svdkl.experiments.datasets.flights import ROWS as FLIGHTS
+from svdkl.experiments.results import Result
+from svdkl.experiments.suites import Suite, Task
+
+ROWS = {**{known.name: known.rows for known in (ADULT, CONNECT4, COVERTYPE, DIABETES)}, "flights": FLIGHTS}
+ROWS_OF_OTHERS = 10_000
+
+# How often a network goes through the rows before it is stopped, and how many rows it sees at most in all.
+PASSES, FEWEST_PASSES, ROWS_IN_ALL = 25, 4, 8_000_000
+SECONDS_A_ROW = {"svdkl": 9e-5, "svdkl_paper": 8e-5, "dnn_gp": 7e-5, "lightgbm": 4e-5, "ensemble": 3e-4}
+SECONDS_A_ROW_OF_OTHERS = 6e-5
+SECONDS_AT_LEAST = {"svm": 300.0, "klsp_gp": 600.0, "svgp": 300.0}  # of those whose budget is not a number of passes
+SECONDS_TO_START = 10.0  # a process, its libraries, its data
+BYTES_TO_START, BYTES_A_ROW = 700e6, 1500
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a task takes; memory is None where a run did not measure it."""
+
+    seconds: float
+    memory: float | None = None
 
 
 @dataclass
 class Estimate:
-    """Seconds of finished tasks, and from the most similar of them, those of others."""
+    """Costs of finished tasks, and from them those of others of a suite."""
 
-    seconds: dict[Task, float] = field(default_factory=dict)
+    suite: Suite
+    done: dict[Task, Cost] = field(default_factory=dict)
 
-    def of(self, task: Task) -> float | None:
-        """Mean over tasks of the same set and model, else of the same set, else of all; None if there are none."""
-        alike = [
-            [s for t, s in self.seconds.items() if (t.dataset, t.model) == (task.dataset, task.model)],
-            [s for t, s in self.seconds.items() if t.dataset == task.dataset],
-            list(self.seconds.values()),
-        ]
-        return next((mean(group) for group in alike if group), None)
+    def of(self, task: Task) -> Cost:
+        """As of runs that differ in fold and seed only; else by rule, with this machine's speed where it is known."""
+        alike = [cost for other, cost in self.done.items() if _alike(other, task)]
+        rule = cost_by_rule(task, self.suite.max_rows, self._slowness())
+        if alike:
+            memories = [cost.memory for cost in alike if cost.memory is not None]
+            return Cost(mean(cost.seconds for cost in alike), max(memories, default=rule.memory))
+        return rule
 
-    def left(self, tasks: list[Task]) -> str:
+    def _slowness(self) -> float:
+        """Seconds of the finished tasks, as a multiple of what the rule gives; fixed budgets tell nothing."""
+        told = {task: cost.seconds for task, cost in self.done.items() if task.model not in SECONDS_AT_LEAST}
+        by_rule = sum(cost_by_rule(task, self.suite.max_rows).seconds for task in told)
+        return sum(told.values()) / by_rule if told else 1.0
+
+    def left(self, tasks: Iterable[Task]) -> str:
         """The rest in words."""
-        if not tasks:
-            return "nothing left"
-        parts = [self.of(task) for task in tasks]
-        known = [part for part in parts if part is not None]
-        return f"about {duration(sum(known))} left" if len(known) == len(parts) else "rest not known yet"
+        costs = [self.of(task) for task in tasks]
+        return f"about {duration(sum(cost.seconds for cost in costs))} left" if costs else "nothing left"
+
+    def sentence(self, tasks: Iterable[Task]) -> str:
+        """Time and memory of tasks that are to be run, and what that rests on."""
+        costs = [self.of(task) for task in tasks]
+        memory = max((cost.memory or 0.0 for cost in costs), default=0.0)
+        basis = f"judging by {len(self.done)} finished runs" if self.done else "by rule of thumb"
+        seconds = sum(cost.seconds for cost in costs)
+        return f"This takes about {duration(seconds)} and up to {memory / 1e9:.1f} GB of memory, {basis}."
+
+
+def cost_by_rule(task: Task, max_rows: int | None = None, slowness: float = 1.0) -> Cost:
+    """Rows times what a row is known to cost on one core, roughly."""
+    rows = float(ROWS.get(task.dataset, ROWS_OF_OTHERS))
+    memory = BYTES_TO_START + BYTES_A_ROW * rows
+    rows = float(task.share) * min(rows, max_rows or rows)
+    passes = max(min(ROWS_IN_ALL / rows, PASSES), FEWEST_PASSES)
+    training = rows * passes * SECONDS_A_ROW.get(task.model, SECONDS_A_ROW_OF_OTHERS)
+    at_least = SECONDS_AT_LEAST.get(task.model, 0.0)
+    return Cost(max((SECONDS_TO_START + training) * slowness, at_least), memory)
+
+
+def finished_costs(results: Iterable[Result], suite: str) -> dict[Task, Cost]:
+    """What earlier runs took."""
+    costs = {}
+    for result in results:
+        config, metrics = result.config, result.metrics
+        task = Task(suite, result.dataset, config["trained_as"], config["fold"], config["seed"], result.share)
+        seconds = SECONDS_TO_START + metrics["train_seconds"] + metrics["predict_seconds"]
+        memory = metrics.get("peak_memory")
+        costs[task] = Cost(seconds, None if memory is None else float(memory))
+    return costs
 
 
 def duration(seconds: float) -> str:
@@ -36,3 +97,7 @@ def duration(seconds: float) -> str:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def _alike(one: Task, other: Task) -> bool:
+    return (one.dataset, one.model, one.share) == (other.dataset, other.model, other.share)

@@ -9,10 +9,11 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from svdkl.experiments.suites import Suite, Task
+from svdkl.experiments.suites import WHOLE, Suite, Task
 
 FILES = ("metrics", "config", "provenance")
 PART = ".part"
@@ -29,10 +30,20 @@ class Result:
     config: dict[str, Any]
     provenance: dict[str, Any]
 
+    @property
+    def share(self) -> Fraction:
+        """Of the training rows."""
+        return Fraction(self.config.get("share", WHOLE))
+
 
 def folder_of(root: Path, task: Task, result: str) -> Path:
     """Where a result of a task belongs."""
     return root / task.suite / task.dataset / result / task.run
+
+
+def checkpoint_of(scratch: Path, task: Task) -> Path:
+    """Where the state of a task's training is kept until the task is finished, in a folder of its own."""
+    return folder_of(scratch, task, task.model) / "training" / "checkpoint.safetensors"
 
 
 def open_scratch(root: Path) -> None:

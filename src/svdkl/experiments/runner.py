@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from svdkl.experiments.progress import Estimate, duration
-from svdkl.experiments.results import folder_of, is_finished, open_scratch, read_results
-from svdkl.experiments.suites import Suite, Task
+from svdkl.experiments.progress import Cost, Estimate, duration, finished_costs
+from svdkl.experiments.results import checkpoint_of, folder_of, is_finished, open_scratch, read_results
+from svdkl.experiments.suites import SUITES, Suite, Task
 
 GRACE = 10.0  # seconds that an interrupted task has to end by itself
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
@@ -36,22 +36,55 @@ class Place:
     threads: int | None = None
 
 
+@dataclass(frozen=True)
+class Plan:
+    """The tasks of a suite that are not finished, and what is known of their cost."""
+
+    suite: Suite
+    tasks: list[Task]
+    finished: int
+    estimate: Estimate
+
+    def sentences(self) -> list[str]:
+        """How much there is to do, and what it takes."""
+        suite, todo = self.suite.name, len(self.tasks)
+        counts = f"{suite}: {todo + self.finished} tasks, {self.finished} finished before, {todo} to run."
+        return [counts, self.estimate.sentence(self.tasks)] if todo else [counts]
+
+
+def plan_suite(suite: Suite, tasks: Sequence[Task], place: Place) -> Plan:
+    """Look at the results that are there."""
+    todo = [task for task in tasks if not is_finished(place.results, task, suite.results_of(task.model))]
+    # Fits to all rows are alike in all suites; quick ones are like no others.
+    alike = [suite] if suite.max_rows is not None else [*(other for other in SUITES.values() if other != suite), suite]
+    done: dict[Task, Cost] = {}
+    for other in alike:
+        done |= finished_costs(read_results(place.results, other), other.name)
+    mine = {(task.dataset, task.model) for task in tasks}
+    done = {task: cost for task, cost in done.items() if (task.dataset, task.model) in mine}
+    return Plan(suite, todo, len(tasks) - len(todo), Estimate(suite, done))
+
+
 def run_suite(suite: Suite, tasks: Sequence[Task], place: Place, say: Callable[[str], None] = print) -> list[Task]:
     """Run the tasks that are not finished; the ones that failed come back.
 
-    A failure does not stop the others. An interrupt stops the running task, which then leaves nothing behind.
+    A failure does not stop the others. An interrupt stops the running task, which leaves nothing but its checkpoint.
     """
-    todo = [task for task in tasks if not is_finished(place.results, task, suite.results_of(task.model))]
-    say(f"{suite.name}: {len(tasks)} tasks, {len(tasks) - len(todo)} finished before, {len(todo)} to run.")
-    estimate = Estimate(_seconds_before(suite, place))
+    plan = plan_suite(suite, tasks, place)
+    for sentence in plan.sentences():
+        say(sentence)
+    todo, estimate = plan.tasks, plan.estimate
     failed: list[Task] = []
     for number, task in enumerate(todo, 1):
-        say(f"[{number}/{len(todo)}] {task} ({estimate.left(todo[number - 1 :])})")
+        resumed = "goes on from its checkpoint, " if checkpoint_of(place.scratch, task).parent.exists() else ""
+        say(f"[{number}/{len(todo)}] {task} ({resumed}{estimate.left(todo[number - 1 :])})")
         start = time.monotonic()
         reason = run_in_process(task, place)
         if reason is None:
-            estimate.seconds[task] = time.monotonic() - start
-            say(f"[{number}/{len(todo)}] {task}: done in {duration(estimate.seconds[task])}")
+            seconds = time.monotonic() - start
+            if not resumed:
+                estimate.done[task] = Cost(seconds)
+            say(f"[{number}/{len(todo)}] {task}: done in {duration(seconds)}")
         else:
             failed.append(task)
             say(f"[{number}/{len(todo)}] {task}: failed, {reason}")
@@ -101,13 +134,3 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-
-
-def _seconds_before(suite: Suite, place: Place) -> dict[Task, float]:
-    """What earlier runs took, to estimate from."""
-    seconds = {}
-    for result in read_results(place.results, suite):
-        config, metrics = result.config, result.metrics
-        task = Task(suite.name, result.dataset, config["trained_as"], config["fold"], config["seed"])
-        seconds[task] = metrics["train_seconds"] + metrics["predict_seconds"]
-    return seconds

@@ -1,31 +1,48 @@
 """Suites as data: which sets, models, folds and seeds belong together, and the tasks that they come to."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from itertools import product
 
 from svdkl.experiments.baselines import MODELS, model_of
 from svdkl.experiments.datasets.dataset import Task as Kind
 
+WHOLE = Fraction(1)
+QUICK = "quick/"  # before a suite's name, and so the folder of its results
+QUICK_ROWS = 4_000
+QUICK_MODELS = ("dnn", "dnn_plus", "dnn_gp", "svdkl_paper", "svdkl", "lightgbm")
+
 
 @dataclass(frozen=True)
 class Task:
-    """One fit: the smallest piece of work, done by a process of its own."""
+    """One fit: the smallest piece of work, done by a process of its own.
+
+    Attributes
+    ----------
+    share
+        Of the training rows.
+    """
 
     suite: str
     dataset: str
     model: str
     fold: int
     seed: int
+    share: Fraction = WHOLE
 
     @property
     def run(self) -> str:
         """Name of the run's folder."""
-        return f"fold{self.fold}-seed{self.seed}"
+        part = "" if self.share == WHOLE else f"-share{self.share.numerator}of{self.share.denominator}"
+        return f"fold{self.fold}-seed{self.seed}{part}"
 
     @property
     def arguments(self) -> tuple[str, ...]:
         """What names the task on the command line, without folders, which differ from machine to machine."""
-        return ("run-task", self.suite, self.dataset, self.model, "--fold", f"{self.fold}", "--seed", f"{self.seed}")
+        part = () if self.share == WHOLE else ("--share", str(self.share))
+        numbers = ("--fold", f"{self.fold}", "--seed", f"{self.seed}", *part)
+        return ("run-task", self.suite, self.dataset, self.model, *numbers)
 
     def __str__(self) -> str:
         return f"{self.dataset} {self.model} {self.run}"
@@ -33,7 +50,17 @@ class Task:
 
 @dataclass(frozen=True)
 class Suite:
-    """Every model on every set, fold and seed."""
+    """Every model on every set, fold and seed.
+
+    Attributes
+    ----------
+    fewer_folds
+        The folds of a set and model that has not all of them.
+    parts
+        Shares of the training rows that the models in ``models_on_parts`` are fitted to as well.
+    max_rows
+        Training rows at most, drawn at random; None for all.
+    """
 
     name: str
     title: str
@@ -42,14 +69,27 @@ class Suite:
     models: tuple[str, ...]
     folds: tuple[int, ...]
     seeds: tuple[int, ...]
+    fewer_folds: Mapping[tuple[str, str], tuple[int, ...]] = field(default_factory=dict)
+    parts: tuple[Fraction, ...] = ()
+    models_on_parts: tuple[str, ...] = ()
+    max_rows: int | None = None
 
     def tasks(self) -> Iterator[Task]:
         """All fits, one data set after the other, and on it one run of all models after the other."""
-        for dataset in self.datasets:
-            for fold in self.folds:
-                for seed in self.seeds:
-                    for model in self.models:
-                        yield Task(self.name, dataset, model, fold, seed)
+        every = product(self.datasets, self.shares, self.folds, self.seeds, self.models)
+        for dataset, share, fold, seed, model in every:
+            on_share = share == WHOLE or model in self.models_on_parts
+            if on_share and fold in self.folds_of(dataset, model):
+                yield Task(self.name, dataset, model, fold, seed, share)
+
+    @property
+    def shares(self) -> tuple[Fraction, ...]:
+        """Of the training rows, the parts first: they take less time."""
+        return (*self.parts, WHOLE)
+
+    def folds_of(self, dataset: str, result: str) -> tuple[int, ...]:
+        """The folds of a set on which the model of a result is fitted."""
+        return self.fewer_folds.get((dataset, model_of(result)), self.folds)
 
     def results_of(self, model: str) -> tuple[str, ...]:
         """Names of the results that one fit of a model gives."""
@@ -64,6 +104,40 @@ class Suite:
 SUITES: dict[str, Suite] = {
     suite.name: suite
     for suite in (
+        Suite(
+            "uci",
+            "The paper's UCI sets",
+            "classification",
+            ("adult", "connect4", "covertype", "diabetes"),
+            (
+                "svm",
+                "dnn",
+                "dnn_plus",
+                "dnn_gp",
+                "klsp_gp",
+                "svdkl_paper",
+                "svdkl",
+                "lightgbm",
+                "laplace",
+                "ensemble",
+            ),
+            folds=(0, 1, 2, 3, 4),
+            seeds=(0,),
+            # Hours of a core for each fold.
+            fewer_folds={("covertype", "svm"): (0,), ("covertype", "ensemble"): (0,)},
+        ),
+        Suite(
+            "airline",
+            "Late flights",
+            "classification",
+            ("flights",),
+            ("klsp_gp", "dnn", "dnn_plus", "dnn_gp", "svdkl_paper", "svdkl", "lightgbm"),
+            folds=(0,),
+            seeds=(0,),
+            # The paper's Figure 2, a and b.
+            parts=(Fraction(1, 50), Fraction(1, 10), Fraction(1, 3)),
+            models_on_parts=("dnn", "svdkl"),
+        ),
         Suite(
             "tabular",
             "Classes from tables",
@@ -106,19 +180,36 @@ SUITES: dict[str, Suite] = {
 
 
 def get_suite(name: str) -> Suite:
-    """A suite by name."""
-    if name not in SUITES:
+    """A suite by name; with ``quick/`` before it, its small version."""
+    own = name.removeprefix(QUICK)
+    if own not in SUITES:
         raise ValueError(f"Expected a suite out of {', '.join(SUITES)}, got {name!r}.")
-    return SUITES[name]
+    return SUITES[own] if own == name else quick(SUITES[own])
+
+
+def quick(suite: Suite) -> Suite:
+    """A suite in small: the models that are fast, few rows, one run of each; its results have a folder of their own."""
+    return replace(
+        suite,
+        name=f"{QUICK}{suite.name}",
+        title=f"{suite.title}, a quick look",
+        models=tuple(model for model in suite.models if model in QUICK_MODELS),
+        folds=suite.folds[:1],
+        seeds=suite.seeds[:1],
+        fewer_folds={},
+        max_rows=QUICK_ROWS,
+    )
 
 
 def parse_only(text: str) -> dict[str, set[str]]:
     """What ``dataset=adult,model=svdkl,seed=0`` selects; a key may come more than once."""
+    keys = ("dataset", "model", "fold", "seed", "share")
     chosen: dict[str, set[str]] = {}
     for part in filter(None, text.split(",")):
         key, equals, value = part.partition("=")
-        if not equals or key not in ("dataset", "model", "fold", "seed") or not value:
-            raise ValueError(f"Expected --only as dataset=...,model=...,fold=...,seed=..., got {part!r}.")
+        if not equals or key not in keys or not value:
+            expected = ",".join(f"{key}=..." for key in keys)
+            raise ValueError(f"Expected --only as {expected}, got {part!r}.")
         chosen.setdefault(key, set()).add(value)
     return chosen
 
@@ -130,6 +221,7 @@ def select(suite: Suite, only: Mapping[str, set[str]]) -> list[Task]:
         "model": set(suite.results),
         "fold": {str(fold) for fold in suite.folds},
         "seed": {str(seed) for seed in suite.seeds},
+        "share": {str(share) for share in suite.shares},
     }
     for key, values in only.items():
         for value in sorted(values - known[key]):
@@ -138,11 +230,15 @@ def select(suite: Suite, only: Mapping[str, set[str]]) -> list[Task]:
             )
     chosen = {**known, **only}
     models = {model_of(result) for result in chosen["model"]}
-    return [
+    tasks = [
         task
         for task in suite.tasks()
         if task.dataset in chosen["dataset"]
         and task.model in models
         and str(task.fold) in chosen["fold"]
         and str(task.seed) in chosen["seed"]
+        and str(task.share) in chosen["share"]
     ]
+    if not tasks:
+        raise ValueError(f"Expected --only to leave a task of the suite {suite.name}, got none: see --dry-run.")
+    return tasks

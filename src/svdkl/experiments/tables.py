@@ -1,53 +1,30 @@
-"""Tables in Markdown, made from the folders of results and from nothing else."""
+"""Tables in Markdown, made from the folders of results and from nothing else, beside the paper's own figures."""
 
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
 from svdkl.experiments.baselines import TITLES
-from svdkl.experiments.datasets.dataset import Task as Kind
+from svdkl.experiments.measures import MEASURES, Measure
+from svdkl.experiments.paper import REMARKS, tables_on, time_ratio
 from svdkl.experiments.progress import duration
 from svdkl.experiments.results import Result, read_results
-from svdkl.experiments.suites import Suite
+from svdkl.experiments.suites import WHOLE, Suite
+from svdkl.experiments.verdicts import OURS, verdicts
+
+ByModel = dict[str, list[Result]]
 
 
-@dataclass(frozen=True)
-class Measure:
-    """A column: where its number is, how it is written, and what is best."""
+def suite_tables(suite: Suite, root: Path, figures: Sequence[str] = ()) -> str:
+    """All tables of a suite: a set each, a model a row; mean ± standard deviation over runs, the best in bold.
 
-    key: str
-    title: str
-    digits: int
-    better: str  # "high", "low", or "near" for what is best at the target
-    target: float = 0.0
-
-    def distance(self, value: float) -> float:
-        """How far from the best a value is."""
-        return {"high": -value, "low": value, "near": abs(value - self.target)}[self.better]
-
-
-MEASURES: dict[Kind, tuple[Measure, ...]] = {
-    "classification": (
-        Measure("accuracy", "accuracy", 4, "high"),
-        Measure("nlp", "NLP", 4, "low"),
-        Measure("ece", "ECE", 4, "low"),
-        Measure("brier", "Brier", 4, "low"),
-        Measure("auroc", "AUROC", 4, "high"),
-    ),
-    "regression": (
-        Measure("rmse", "RMSE", 4, "low"),
-        Measure("nlpd", "NLPD", 4, "low"),
-        Measure("crps", "CRPS", 4, "low"),
-        Measure("coverage95", "95 % interval holds", 3, "near", 0.95),
-    ),
-}
-
-
-def suite_tables(suite: Suite, root: Path) -> str:
-    """All tables of a suite: a set each, a model a row; mean ± standard deviation over runs, the best in bold."""
+    Parameters
+    ----------
+    figures
+        Names of files beside the page that it is to show.
+    """
     found = list(read_results(root, suite))
     if not found:
         raise ValueError(
@@ -55,32 +32,114 @@ def suite_tables(suite: Suite, root: Path) -> str:
         )
     parts = [f"# {suite.title}", _introduction(suite)]
     for dataset in suite.datasets:
-        by_model: dict[str, list[Result]] = defaultdict(list)
+        by_model: ByModel = defaultdict(list)
         for result in found:
-            if result.dataset == dataset:
+            if result.dataset == dataset and result.share == WHOLE:
                 by_model[result.model].append(result)
         if by_model:
-            parts.append(f"## {dataset}\n\n{dataset_table(suite, by_model)}")
+            parts += [f"## {dataset}", dataset_table(suite, dataset, by_model), *_remarks(suite, dataset, by_model)]
+        on_parts = [result for result in found if result.dataset == dataset and result.model in _on_parts(suite)]
+        if any(result.share != WHOLE for result in on_parts):
+            parts += [f"## {dataset}, by training rows", sizes_table(suite, on_parts)]
+    parts += [f"![{Path(name).stem} by training rows]({name})" for name in figures]
     parts.append(_origin(found))
     return "\n\n".join(parts) + "\n"
 
 
-def dataset_table(suite: Suite, by_model: dict[str, list[Result]]) -> str:
-    """The table of one set, with a note below it where runs are missing."""
+def dataset_table(suite: Suite, dataset: str, by_model: ByModel) -> str:
+    """The table of one set; the paper's figures have columns of their own."""
     measures = MEASURES[suite.kind]
-    titles = ["model", *(measure.title for measure in measures), "training", "prediction", "runs"]
-    lines = [_row(titles), _row(["---"] * len(titles))]
     models = [model for model in suite.results if model in by_model]
+    reported = [table for table in tables_on(dataset) if set(models) & set(table.figures[dataset])]
+    titles = ["model", *(measure.title for measure in measures), "training", "prediction", "runs"]
+    titles += [f"paper: {table.title}" for table in reported]
+    lines = [_row(titles), _row(["---"] * len(titles))]
     columns = [_column(measure, [by_model[model] for model in models]) for measure in measures]
     for place, model in enumerate(models):
         results = by_model[model]
         times = [_mean_time(results, key) for key in ("train_seconds", "predict_seconds")]
-        lines.append(_row([TITLES[model], *(column[place] for column in columns), *times, str(len(results))]))
-    expected = len(suite.folds) * len(suite.seeds)
-    short = [model for model in suite.results if len(by_model.get(model, [])) < expected]
-    if short:
-        lines.append(f"\nFewer than the suite's {expected} runs: {', '.join(f'`{model}`' for model in short)}.")
+        papers = [table.figures[dataset].get(model, "-") for table in reported]
+        cells = [TITLES[model], *(column[place] for column in columns), *times, str(len(results))]
+        lines.append(_row(cells + papers))
     return "\n".join(lines)
+
+
+def sizes_table(suite: Suite, results: list[Result]) -> str:
+    """How a set's first two measures and the time of training change with the rows."""
+    measures = MEASURES[suite.kind][:2]
+    titles = ["model", "share", "training rows", *(measure.title for measure in measures), "training", "runs"]
+    lines = [_row(titles), _row(["---"] * len(titles))]
+    for model in _on_parts(suite):
+        for share in suite.shares:
+            group = [result for result in results if (result.model, result.share) == (model, share)]
+            if group:
+                rows = f"{round(mean(_values(group, 'n_train'))):,}"
+                cells = [_column(measure, [group])[0] for measure in measures]
+                time = _mean_time(group, "train_seconds")
+                lines.append(_row([TITLES[model], str(share), rows, *cells, time, str(len(group))]))
+    return "\n".join(lines)
+
+
+def _on_parts(suite: Suite) -> list[str]:
+    return [result for model in suite.models_on_parts for result in suite.results_of(model)[:1]]
+
+
+def _remarks(suite: Suite, dataset: str, by_model: ByModel) -> list[str]:
+    """What there is to say below a set's table."""
+    parts = [_missing(suite, dataset, by_model), _times(dataset, by_model)]
+    places = sorted({table.place for table in tables_on(dataset) if any(m in by_model for m in table.figures[dataset])})
+    if places:
+        remark = REMARKS.get(dataset, "")
+        parts.append(f"Columns of the paper: Wilson et al. (2016), {'; '.join(places)}. {remark}".rstrip())
+    lines = verdicts(suite, by_model)
+    if lines:
+        parts.append(
+            "Verdicts: mean difference ± standard deviation over the runs that both models have; better or worse if "
+            "the mean is larger than the deviation."
+        )
+        parts.append("\n".join(f"- {line}" for line in lines))
+    return [part for part in parts if part]
+
+
+def _missing(suite: Suite, dataset: str, by_model: ByModel) -> str:
+    """Which models have fewer runs or rows than others: by the suite, by their own cost, or not run yet."""
+    sentences = []
+    for model in suite.results:
+        folds = suite.folds_of(dataset, model)
+        if folds != suite.folds:
+            sentences.append(f"By the suite, `{model}` has fold(s) {', '.join(map(str, folds))} only.")
+    short = [
+        f"`{model}` ({len(by_model.get(model, []))} of {expected})"
+        for model in suite.results
+        if len(by_model.get(model, [])) < (expected := len(suite.folds_of(dataset, model)) * len(suite.seeds))
+    ]
+    for model, results in by_model.items():
+        # A rival whose time grows faster than the rows says to how many of them it was fitted.
+        for rows, of_rows in sorted({_fitted_rows(result) for result in results}):
+            if rows < of_rows:
+                sentences.append(f"`{model}` was fitted to {rows:,} of {of_rows:,} rows.")
+    if short:
+        sentences.append(f"Runs are missing: {', '.join(short)}.")
+    return " ".join(sentences)
+
+
+def _fitted_rows(result: Result) -> tuple[int, int]:
+    findings = result.config.get("findings", {})
+    return findings.get("rows", 0), findings.get("of_rows", 0)
+
+
+def _times(dataset: str, by_model: ByModel) -> str:
+    """How many times as long as the network alone SV-DKL trains, over the runs that both have."""
+    network = {result.run: result.metrics["train_seconds"] for result in by_model.get("dnn", [])}
+    ratios = []
+    for model in OURS:
+        runs = [result for result in by_model.get(model, []) if result.run in network]
+        if runs:
+            ratio = sum(result.metrics["train_seconds"] for result in runs) / sum(network[run.run] for run in runs)
+            ratios.append(f"{TITLES[model]} {ratio:.2f}")
+    papers = time_ratio(dataset)
+    paper = "" if papers is None else f" (in the paper {papers:.1f})"
+    return f"Time of training, as a multiple of the network's: {', '.join(ratios)}{paper}." if ratios else ""
 
 
 def _column(measure: Measure, groups: list[list[Result]]) -> list[str]:
@@ -102,7 +161,7 @@ def _column(measure: Measure, groups: list[list[Result]]) -> list[str]:
 
 
 def _values(results: Iterable[Result], key: str) -> list[float]:
-    return [result.metrics[key] for result in results if result.metrics.get(key) is not None]
+    return [float(result.metrics[key]) for result in results if result.metrics.get(key) is not None]
 
 
 def _mean_time(results: Iterable[Result], key: str) -> str:
@@ -116,9 +175,10 @@ def _row(cells: list[str]) -> str:
 
 def _introduction(suite: Suite) -> str:
     folds, seeds = (", ".join(map(str, numbers)) for numbers in (suite.folds, suite.seeds))
+    sampled = "" if suite.max_rows is None else f" Only {suite.max_rows:,} training rows at most, drawn at random."
     return (
         f"Test rows of fold(s) {folds}, seed(s) {seeds}: mean ± standard deviation over the runs, best mean in bold. "
-        f"Times are wall-clock means."
+        f"Times are wall-clock means.{sampled}"
     )
 
 

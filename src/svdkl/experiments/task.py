@@ -1,5 +1,8 @@
 """One task from top to bottom: load, split, fit, predict, score."""
 
+import resource
+import shutil
+import sys
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -15,9 +18,10 @@ from svdkl.experiments.baselines.temperature import Temperature
 from svdkl.experiments.datasets import hold_out, load_dataset, split
 from svdkl.experiments.datasets.dataset import Array, Rows
 from svdkl.experiments.provenance import provenance
-from svdkl.experiments.results import folder_of, open_scratch, remove_remains, write_result
-from svdkl.experiments.suites import Suite, Task
+from svdkl.experiments.results import checkpoint_of, folder_of, open_scratch, remove_remains, write_result
+from svdkl.experiments.suites import WHOLE, Suite, Task
 from svdkl.metrics import evaluate_classification, evaluate_regression
+from svdkl.training.checkpoint import Checkpoint
 
 SHORT = {
     "negative_log_probability": "nlp",
@@ -49,38 +53,67 @@ class Part:
 def run_task(
     suite: Suite, task: Task, results: Path, scratch: Path, data_dir: Path | None = None, download: bool = False
 ) -> None:
-    """Do a task and write its results; predictions and the history of training go to the scratch folder."""
+    """Do a task and write its results; predictions and the history of training go to the scratch folder.
+
+    A model that keeps a checkpoint goes on from where an earlier process was cut off.
+    """
     dataset = load_dataset(task.dataset, data_dir, download)
     if dataset.task != suite.kind:
         raise ValueError(f"Expected a set for {suite.kind} in the suite {suite.name}, got {dataset.name}.")
     rows = split(dataset, task.fold)
-    fit_rows, validation_rows = hold_out(dataset, rows.train, task.seed)
+    train_rows = sample(rows.train, suite, task)
+    fit_rows, validation_rows = hold_out(dataset, train_rows, task.seed)
 
     def part(index: Rows) -> Part:
         return Part(dataset.table.take(pa.array(index)), dataset.target[index])
 
     fit, validation, test = part(fit_rows), part(validation_rows), part(rows.test)
+    open_scratch(scratch)
     model = make_baseline(task.model, dataset.task)
+    checkpoint = model.checkpoint = checkpoint_of(scratch, task)
+    before = epochs_before(checkpoint.parent)
     start = time.perf_counter()
     model.fit(fit.X, fit.y, validation.X, validation.y, task.seed)
-    train_seconds = time.perf_counter() - start
+    train_seconds = time.perf_counter() - start + sum(epoch["seconds"] for epoch in before)
     outcomes = score(model, suite.results_of(task.model), validation, test, train_seconds)
 
-    sizes = {"n_train": len(rows.train), "n_fit": len(fit.y), "n_validation": len(validation.y), "n_test": len(test.y)}
-    sizes["n_columns"] = fit.X.num_columns
+    sizes = {"n_train": len(train_rows), "n_fit": len(fit.y), "n_validation": len(validation.y), "n_test": len(test.y)}
+    sizes |= {"n_columns": fit.X.num_columns, "peak_memory": peak_memory()}
     where = provenance(task.seed, f"python -m svdkl.experiments {' '.join(task.arguments)}")
     remove_remains(results, task, suite.results_of(task.model))
-    open_scratch(scratch)
     for name, outcome in outcomes.items():
         keep_scratch(folder_of(scratch, task, name), model, outcome, rows.test)
     for name, outcome in outcomes.items():
-        config = {**asdict(task), "model": name, "trained_as": task.model, "settings": model.settings()}
+        config = {**asdict(task), "share": str(task.share), "model": name, "trained_as": task.model}
+        findings = {"settings": model.settings(), "findings": model.findings(), "resumed_after_epochs": len(before)}
         documents: Mapping[str, Mapping[str, Any]] = {
             "metrics": {**outcome.metrics, **sizes},
-            "config": {**config, "findings": model.findings()},
+            "config": {**config, **findings},
             "provenance": where,
         }
         write_result(folder_of(results, task, name), documents)
+    shutil.rmtree(checkpoint.parent, ignore_errors=True)
+
+
+def sample(train: Rows, suite: Suite, task: Task) -> Rows:
+    """The task's share of at most the suite's number of training rows; a larger share has all rows of a smaller."""
+    most = len(train) if suite.max_rows is None else min(len(train), suite.max_rows)
+    if most == len(train) and task.share == WHOLE:
+        return train
+    order = np.random.default_rng([task.fold, task.seed]).permutation(train)
+    return np.sort(order[: round(task.share * most)])
+
+
+def epochs_before(training: Path) -> list[dict[str, Any]]:
+    """The epochs that the checkpoints in a folder hold."""
+    snapshots = [Checkpoint(path).load() for path in sorted(training.rglob("*.safetensors"))]
+    return [epoch for snapshot in snapshots if snapshot is not None for epoch in snapshot.numbers["history"]]
+
+
+def peak_memory() -> int:
+    """Bytes that this process has held at most."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def score(

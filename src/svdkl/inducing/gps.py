@@ -13,6 +13,7 @@ from svdkl.inducing.prior import LONG_AXIS, Prior, build_prior
 from svdkl.interpolation import NEIGHBOURS, interpolation_weights
 from svdkl.kernels import AxisKernel, KernelLike, build_kernel
 from svdkl.linalg.kronecker import along_axis
+from svdkl.quadrature import standard_normal
 from svdkl.shapes import Float, Tensor
 
 PRIOR_FORMS = ("auto", "toeplitz", "circulant")
@@ -104,7 +105,7 @@ class GridGPs(nn.Module):
     ) -> Float[Tensor, "T J ..."]:
         """Draws of q(u) on the whole lattice, in O(m^(1 + 1/D)) each: u = mu + (x)_d L_d eps."""
         mean = self.posterior.mean.double()
-        u = torch.randn(num_samples, *mean.shape, dtype=mean.dtype, device=mean.device, generator=generator)
+        u = standard_normal(num_samples, *mean.shape, like=mean, generator=generator)
         for d, factor in enumerate(self.posterior.axes):
             u = along_axis(factor.matmul, u, d, self.grid.num_dims)
         u = mean + u

@@ -86,5 +86,6 @@ def kron_sample(
     generator: torch.Generator | None = None,
 ) -> Tensor:
     """``num_samples`` draws of N(mean, (x) L_d L_d^T): u = mean + (x) L_d eps, in O(m^(1 + 1/D)) each."""
-    noise = torch.randn(num_samples, *mean.shape, dtype=mean.dtype, device=mean.device, generator=generator)
-    return mean + kron_matvec(factors, noise)
+    device = mean.device if generator is None else generator.device
+    noise = torch.randn(num_samples, *mean.shape, dtype=mean.dtype, device=device, generator=generator)
+    return mean + kron_matvec(factors, noise.to(mean.device))

@@ -1,7 +1,5 @@
 """The whole page: one HTML file that needs nothing else."""
 
-import os
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.resources import files
@@ -17,6 +15,7 @@ from svdkl.report.sections.quality import calibration, meaning, metrics, mistake
 from svdkl.report.sections.rows import notable_rows
 from svdkl.report.sections.training import data, provenance, training
 from svdkl.report.sections.uncertainty import uncertainty
+from svdkl.writing import written_whole
 
 
 def write_report(estimator: Any, X: Any, y: Any, path: Any, run: Mapping[str, Any] | None = None) -> Path:
@@ -46,8 +45,8 @@ def write_report(estimator: Any, X: Any, y: Any, path: Any, run: Mapping[str, An
     with _plain_errors(place):
         place.parent.mkdir(parents=True, exist_ok=True)  # what cannot be written need not be computed
     page = render_report(gather(estimator, X, y, dict(run or {})))
-    with _plain_errors(place):
-        _write(place, page)
+    with _plain_errors(place), written_whole(place) as beside:
+        beside.write_text(page, encoding="utf-8")
     return place
 
 
@@ -78,19 +77,6 @@ def render_report(facts: Facts) -> str:
         f"<header><h1>{name}</h1><p>{text(subtitle(facts))}</p>{cards(facts)}</header>\n"
         f"{contents(parts)}\n<main>\n{body}\n</main>\n</body>\n</html>\n"
     )
-
-
-def _write(path: Path, page: str) -> None:
-    """Beside its place first, then renamed into it."""
-    handle, beside = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(page)
-        os.chmod(beside, 0o644)
-        os.replace(beside, path)
-    except BaseException:
-        os.unlink(beside)
-        raise
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 from svdkl.tabular.chunks import check_names, chosen_names, tables_of
 
 PARQUET_SUFFIXES = (".parquet", ".pq")
+READ_BYTES = 2**20  # of a column at a time
 
 
 class Group(NamedTuple):
@@ -40,7 +41,8 @@ class ParquetFiles:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         files = self._files()
-        self.schema: pa.Schema = _open(files[0]).schema_arrow.remove_metadata()
+        fields = [field.with_nullable(True).remove_metadata() for field in _open(files[0]).schema_arrow]
+        self.schema: pa.Schema = pa.schema(fields)
         self.names = tuple(self.schema.names)
         check_names(files[0], self.names)
         self.groups = tuple(group for file in files for group in self._groups(file))
@@ -59,29 +61,32 @@ class ParquetFiles:
             table = _open(group.file).read_row_group(group.index, columns=names)
         except (pa.ArrowException, OSError) as error:
             raise _damaged(group.file) from error
-        return table.select(names).replace_schema_metadata()
+        return table.select(names).cast(self._schema_of(names))
 
     def blocks(self, group: Group, columns: Sequence[str], rows: int) -> Iterator[pa.Table]:
         """One row group in parts of so many rows, however large it is."""
         try:
             for batch in _open(group.file).iter_batches(rows, row_groups=[group.index], columns=list(columns)):
-                yield pa.Table.from_batches([batch]).select(list(columns)).replace_schema_metadata()
+                yield pa.Table.from_batches([batch]).select(list(columns)).cast(self._schema_of(columns))
         except (pa.ArrowException, OSError) as error:
             raise _damaged(group.file) from error
 
     def batches(self, columns: Sequence[str] | None = None, rows: int = 65_536) -> Iterator[pa.Table]:
         """The table in parts of so many rows. Memory holds about one part, however large the row groups are."""
         names = chosen_names(self.path, self.names, columns)
-        schema = pa.schema([self.schema.field(name) for name in names])
-        return tables_of(self._stream(names, rows), schema, rows)
+        return tables_of(self._stream(names, rows), self._schema_of(names), rows)
 
     def _stream(self, names: list[str], rows: int) -> Iterator[pa.RecordBatch]:
         for file in dict.fromkeys(group.file for group in self.groups):
             try:
                 for batch in _open(file).iter_batches(rows, columns=names):
-                    yield batch.select(names).replace_schema_metadata()
+                    yield batch.select(names).cast(self._schema_of(names))
             except (pa.ArrowException, OSError) as error:
                 raise _damaged(file) from error
+
+    def _schema_of(self, names: Sequence[str]) -> pa.Schema:
+        """One schema for all files, which may differ in whether a column can have missing values."""
+        return pa.schema([self.schema.field(name) for name in names])
 
     def _files(self) -> list[Path]:
         if not self.path.is_dir():
@@ -99,7 +104,8 @@ class ParquetFiles:
         opened = _open(file)
         self._check_same(file, opened.schema_arrow)
         metadata = opened.metadata
-        return [Group(file, i, metadata.row_group(i).num_rows) for i in range(metadata.num_row_groups)]
+        sizes = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+        return [Group(file, i, rows) for i, rows in enumerate(sizes) if rows]
 
     def _check_same(self, file: Path, schema: pa.Schema) -> None:
         ours = {field.name: field.type for field in self.schema}
@@ -117,7 +123,8 @@ def _open(file: Path) -> pq.ParquetFile:
     try:
         if file.stat().st_size == 0:
             raise ValueError(f"Expected a Parquet file, got {file}, which is empty: write it once more.")
-        return pq.ParquetFile(file)
+        # Else whole row groups, or files, are read ahead into memory.
+        return pq.ParquetFile(file, pre_buffer=False, buffer_size=READ_BYTES)
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
             raise OSError(f"Expected to read {file}, but that failed ({error.strerror}): check the path.") from error

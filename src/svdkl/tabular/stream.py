@@ -26,7 +26,8 @@ from svdkl.training.rows import Rows, Source
 
 EPOCH_ROWS = 2_000_000  # of an epoch, after which the model is scored and its state kept; in larger files not a pass
 OPEN_GROUPS = 4  # read in turns
-BUFFER_ROWS = 262_144  # shuffled together
+BUFFER_ROWS = 262_144  # shuffled together,
+BUFFER_CELLS = 2**24  # fewer if they are wide: 64 MiB
 AHEAD = 1  # buffers that wait for the training
 
 
@@ -47,11 +48,8 @@ class ParquetRows(Source):
         About how many rows an epoch has, if the file has more.
     seed
         Of the order of row groups.
-
-    Attributes
-    ----------
-    waited
-        Seconds that training has waited for rows so far.
+    num_processes
+        That share an epoch's row groups.
     """
 
     def __init__(
@@ -64,6 +62,7 @@ class ParquetRows(Source):
         epoch_rows: int,
         seed: int,
         device: torch.device,
+        num_processes: int = 1,
     ) -> None:
         self.files, self.columns, self.encode = files, list(columns), encode
         self.held_positions = held_positions
@@ -71,13 +70,24 @@ class ParquetRows(Source):
         held = np.diff(np.searchsorted(held_positions, self.starts))
         self.group_rows = np.array([group.rows for group in files.groups]) - held
         self.num_rows = int(self.group_rows.sum())
-        self.groups_an_epoch = max(1, min(len(files.groups), round(epoch_rows * len(files.groups) / self.num_rows)))
+        self.groups_an_epoch = _groups_an_epoch(len(files.groups), epoch_rows / self.num_rows, num_processes)
         self.epoch_rows = round(self.num_rows * self.groups_an_epoch / len(files.groups))
         self.seed = seed
         self.device = device
-        self.waited = 0.0
+        self._waits: list[float] = []
         self._sample = sample
+        self._buffer_rows = min(BUFFER_ROWS, max(1, BUFFER_CELLS // max(1, sample.shape[1])))
         self._function: Callable[[Tensor], Tensor] | None = None
+
+    @property
+    def waited(self) -> float:
+        """Seconds that training has waited for rows so far."""
+        return sum(self._waits)
+
+    @property
+    def facts(self) -> dict[str, int]:
+        """Rows, and how they are cut into epochs."""
+        return {"rows": self.num_rows, "groups": len(self.files.groups), "groups_an_epoch": self.groups_an_epoch}
 
     def steps(self, batch_size: int) -> int:
         """Batches of an epoch, about: row groups need not be of one size."""
@@ -161,7 +171,7 @@ class ParquetRows(Source):
             while True:
                 began = time.perf_counter()
                 item = made.get()
-                self.waited += time.perf_counter() - began
+                self._waits.append(time.perf_counter() - began)
                 if item is None:
                     return
                 if isinstance(item, BaseException):
@@ -176,7 +186,7 @@ class ParquetRows(Source):
         held: list[Rows] = []
         for rows in self._in_turns(groups):
             held.append(rows)
-            if sum(map(len, held)) >= BUFFER_ROWS:
+            if sum(map(len, held)) >= self._buffer_rows:
                 yield _shuffled(held, generator)
                 held = []
         if held:
@@ -217,6 +227,12 @@ class ParquetRows(Source):
             rest = rows.take(slice(whole, len(rows)))
         if rest is not None and len(rest):
             yield rest
+
+
+def _groups_an_epoch(count: int, share: float, num_processes: int) -> int:
+    """All row groups, or about that share of them: then as many for each process."""
+    wanted = max(num_processes, round(share * count))
+    return count if wanted >= count else wanted - wanted % num_processes
 
 
 def _joined(parts: Sequence[Rows]) -> Rows:

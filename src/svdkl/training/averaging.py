@@ -46,6 +46,10 @@ class Average:
         finally:
             self._swap()
 
+    def tensors(self) -> list[Tensor]:
+        """The averaged weights themselves."""
+        return list(self._mean.values())
+
     def state(self) -> dict[str, Tensor]:
         """The averaged weights by name."""
         return {name: t.clone() for name, t in self._mean.items()}

@@ -4,6 +4,7 @@ One file of tensors (safetensors, no pickle) whose header holds the numbers as J
 and then renamed over it, so a crash or a full disk at any moment leaves the last good state as it was.
 """
 
+import contextlib
 import json
 import os
 from collections.abc import Mapping
@@ -64,7 +65,8 @@ class Checkpoint:
                 os.fsync(written.fileno())
             os.replace(beside, self.path)
         except (OSError, SafetensorError) as error:
-            beside.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                beside.unlink(missing_ok=True)
             raise OSError(
                 f"Expected to write a checkpoint to {self.path}, but that failed ({error}): what was saved before is "
                 f"still there; free some space or choose another folder, then resume."
@@ -124,4 +126,4 @@ def restore_optimiser(optimiser: torch.optim.Optimizer, module: nn.Module, tenso
     for key, value in tensors.items():
         name, _, part = key.rpartition(":")
         if name in parameters:
-            optimiser.state[parameters[name]][part] = value.clone()
+            optimiser.state[parameters[name]][part] = value.to(parameters[name].device, copy=True)

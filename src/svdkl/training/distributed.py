@@ -6,7 +6,7 @@ depends on how many processes there are: neither the batch size that the user ty
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 import torch
 import torch.distributed as dist
 from torch import nn
+
+from svdkl.shapes import Tensor
 
 T = TypeVar("T")
 SILENCE = timedelta(minutes=30)  # after which a process that does not answer counts as lost
@@ -101,11 +103,11 @@ class Processes:
         return values
 
     @torch.no_grad()
-    def equalise(self, module: nn.Module) -> None:
-        """Give every process the first one's parameters and buffers, to the last bit."""
+    def equalise(self, tensors: Iterable[Tensor]) -> None:
+        """Give every process the first one's numbers, to the last bit."""
         if self.size == 1:
             return
-        for tensor in module.state_dict().values():
+        for tensor in tensors:
             sent = tensor.to(_device()).contiguous()
             self._send(lambda sent=sent: dist.broadcast(sent, 0))  # type: ignore[misc]
             tensor.copy_(sent)
@@ -139,7 +141,14 @@ def group() -> Iterator[Processes]:
     cuda = torch.cuda.is_available()
     if cuda:
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
-    dist.init_process_group("nccl" if cuda else "gloo", timeout=SILENCE)
+    size = int(os.environ["WORLD_SIZE"])
+    try:
+        dist.init_process_group("nccl" if cuda else "gloo", timeout=SILENCE)
+    except RuntimeError as error:
+        raise LostProcessError(
+            f"Expected {size} processes to meet at {os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}, "
+            f"but not all came: start all of them once more, with --resume if a checkpoint was written."
+        ) from error
     try:
         yield joined()
     finally:

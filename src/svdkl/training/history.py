@@ -29,10 +29,17 @@ class History:
     def add(self, epoch: Epoch) -> None:
         """Record an epoch, on disk at once."""
         self.epochs.append(epoch)
-        if self.path is not None:
+        if self.path is None:
+            return
+        try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self.path.open("a") as lines:
                 lines.write(json.dumps(asdict(epoch)) + "\n")
+        except OSError as error:
+            raise OSError(
+                f"Expected to write an epoch to {self.path}, but that failed ({error}): what was saved before is still "
+                f"there; free some space or choose another folder, then resume."
+            ) from error
 
     def to_json(self) -> list[dict[str, Any]]:
         """All epochs as plain dictionaries."""

@@ -97,7 +97,7 @@ def run_stage(
     while progress.epoch < len(stage.epochs) and progress.epoch - progress.best_epoch < config.patience:
         began, total = time.perf_counter(), 0.0
         _seed(config.seed, stage, progress.epoch, generator, processes)
-        step = progress.epoch * steps_per_epoch
+        step = start_step = progress.epoch * steps_per_epoch
         before = stage.epochs.start * steps_per_epoch
         stage.module.train()
         for batch in train.batches(stage.epochs.start + progress.epoch, config.batch_size, generator, processes):
@@ -109,14 +109,15 @@ def run_stage(
             average.update()
             step += 1
         choose_groups(optimiser, 0)
-        processes.equalise(stage.module)  # buffers that follow the batches differ
+        # Buffers that follow the batches differ, and so do their averages.
+        processes.equalise([*stage.module.state_dict().values(), *average.tensors()])
         score = _score(stage, held_out, average, processes)
         progress.epoch += 1
         if score < progress.best:
             progress.best, progress.best_epoch = score, progress.epoch
             progress.best_standing = _standing(stage.module, optimiser, average)
         guard.refresh()
-        epoch = Epoch(stage.name, progress.epoch, total / steps_per_epoch, score, time.perf_counter() - began)
+        epoch = Epoch(stage.name, progress.epoch, total / max(1, step - start_step), score, time.perf_counter() - began)
         history.add(epoch)
         on_epoch(epoch)
         if checkpoint is not None and processes.first:

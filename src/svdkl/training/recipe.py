@@ -68,9 +68,13 @@ def train(
         extra=config.recipe == "dnn_plus",
         identity=with_head and options.get("gps") == "outputs",
     ).to(source.device)
-    processes.equalise(plain)
+    processes.equalise(plain.state_dict().values())
     epochs = range(config.pretrain_epochs if with_head else config.epochs)
     found = checkpoint.load() if checkpoint is not None else None
+    if len(set(processes.gather(None if found is None else (found.stage, found.numbers["epoch"])))) > 1:
+        raise ValueError(
+            "Expected all processes to find the same checkpoint, got different ones: put it on storage that all see."
+        )
     head_found = found is not None and found.stage == JOINT
     standing = None if head_found else run_stage(plain_stage(plain, config, epochs), *common)
     if not with_head:
@@ -98,7 +102,7 @@ def train(
     # Stage 4: the posterior once more, on rows that the network has not been fitted to.
     if config.evidence:
         fit_held_out_evidence(model, held_out, config, generator.manual_seed(config.seed))
-        processes.equalise(model)  # all have done the same; rounding need not be
+        processes.equalise(model.state_dict().values())  # all have done the same; rounding need not be
     return model.eval()
 
 

@@ -40,6 +40,11 @@ class Source(ABC):
     num_rows: int  # N, of all processes
     device: torch.device
 
+    @property
+    def facts(self) -> dict[str, int]:
+        """What tells a run on these rows from others."""
+        return {"rows": self.num_rows}
+
     @abstractmethod
     def steps(self, batch_size: int) -> int:
         """Batches of an epoch."""

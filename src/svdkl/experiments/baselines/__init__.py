@@ -43,6 +43,18 @@ def _svgp(task: Task) -> Baseline:
     return SparseGP()
 
 
+def _klsp_gp(task: Task) -> Baseline:
+    from svdkl.experiments.baselines.klsp_gp import SparseGPClassifier
+
+    return SparseGPClassifier()
+
+
+def _svm(task: Task) -> Baseline:
+    from svdkl.experiments.baselines.svm import SupportVectorMachine
+
+    return SupportVectorMachine()
+
+
 @dataclass(frozen=True)
 class Entry:
     """How to make a model, for which tasks, and under which further name its tempered probabilities are reported."""
@@ -69,6 +81,8 @@ MODELS: dict[str, Entry] = {
     "laplace": Entry(_laplace, "network, Laplace last layer", ("classification",)),
     "lightgbm": Entry(_boosting, "LightGBM"),
     "svgp": Entry(_svgp, "SVGP, no network", ("regression",)),
+    "klsp_gp": Entry(_klsp_gp, "KLSP-GP", ("classification",)),
+    "svm": Entry(_svm, "SVM", ("classification",)),
 }
 TITLES: dict[str, str] = {
     **{name: entry.title for name, entry in MODELS.items()},

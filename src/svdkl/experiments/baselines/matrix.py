@@ -6,6 +6,8 @@ import pyarrow.compute as pc
 
 from svdkl.experiments.baselines.interface import Floats
 
+MOST_LABELS = 50  # of one column that are told apart by their own inputs
+
 
 def _is_text(kind: pa.DataType) -> bool:
     return pa.types.is_dictionary(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)
@@ -36,3 +38,49 @@ class CodedMatrix:
                 column = pc.index_in(column.cast(pa.string()), value_set=self.labels[name], skip_nulls=True)
             columns.append(column.cast(pa.float64()).to_numpy())  # nulls become NaN
         return np.stack(columns, axis=1)
+
+
+class OneHotMatrix:
+    """For models that measure distances: standardised numbers, and a column of zeros and ones for each label.
+
+    Where fitting met gaps in a column, one more column marks them, and the number there is the mean. Only the most
+    frequent labels of a column have one of their own; the others, missing and new ones count as gaps. Large tables are
+    kept as codes and expanded some rows at a time.
+    """
+
+    def __init__(self, table: pa.Table) -> None:
+        self.coded = CodedMatrix(table)
+        raw = self.coded.transform(table)
+        self.centre, self.scale = np.zeros(raw.shape[1]), np.ones(raw.shape[1])
+        self.labels: dict[int, Floats] = {}
+        for place in range(raw.shape[1]):
+            known = raw[np.isfinite(raw[:, place]), place]
+            if place in self.coded.text_columns:
+                labels, counts = np.unique(known, return_counts=True)
+                self.labels[place] = labels[np.argsort(-counts, kind="stable")[:MOST_LABELS]].astype(np.float32)
+            elif len(known):
+                self.centre[place] = known.mean()
+                self.scale[place] = known.std() or 1.0
+        codes = self._codes(raw)
+        self.gaps = [bool(np.isnan(codes[:, place]).any()) for place in range(codes.shape[1])]
+
+    def code(self, table: pa.Table) -> Floats:
+        """One number a cell (rows, columns): standardised, or a label's code; NaN for gaps."""
+        return self._codes(self.coded.transform(table))
+
+    def expand(self, codes: Floats) -> Floats:
+        """The matrix (rows, inputs) of coded rows."""
+        parts: list[Floats] = []
+        for place in range(codes.shape[1]):
+            column = codes[:, [place]]
+            parts.append(np.equal(column, self.labels[place]) if place in self.labels else np.nan_to_num(column))
+            if self.gaps[place]:
+                parts.append(np.isnan(column))
+        return np.concatenate(parts, axis=1, dtype=np.float32)
+
+    def _codes(self, raw: Floats) -> Floats:
+        codes = ((raw - self.centre) / self.scale).astype(np.float32)
+        for place, labels in self.labels.items():
+            codes[~np.isin(codes[:, place], labels), place] = np.nan
+        codes[~np.isfinite(codes)] = np.nan
+        return codes

@@ -1,0 +1,91 @@
+"""``svdkl reproduce``: the comparisons of the paper, run and written as a page."""
+
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from svdkl.cli.messages import FAULT, INTERRUPTED, InterruptedRun, say
+
+
+def reproduce(
+    suite: Annotated[str, typer.Argument(metavar="SUITE", help="uci, airline, tabular, regression or smoke.")],
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A small version: 4,000 training rows, fast models, one run of each.")
+    ] = False,
+    data_dir: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder of the data files. Default: what SVDKL_DATA names.")
+    ] = None,
+    only: Annotated[
+        str, typer.Option(metavar="LIST", help="A part of the suite, such as dataset=adult,model=svdkl,fold=0.")
+    ] = "",
+    results: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the results.")] = Path("results"),
+    scratch: Annotated[
+        Path, typer.Option(metavar="DIR", help="Folder for predictions, histories, logs and checkpoints.")
+    ] = Path(".scratch"),
+    threads: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Threads of a fit. Default: all cores.")
+    ] = None,
+    download: Annotated[
+        bool, typer.Option("--download", help="Fetch what OpenML has and the data folder lacks.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the tasks, their time and memory; run none.")
+    ] = False,
+) -> int:
+    """Run what a suite of experiments lacks, then write its tables, verdicts and figures.
+
+    What is finished is not run again, and a fit that was cut off goes on from its checkpoint. The page is
+    RESULTS/SUITE/tables.md, for --quick RESULTS/quick/SUITE/tables.md.
+    """
+    from svdkl.experiments.progress import duration
+    from svdkl.experiments.runner import Place, plan_suite, run_suite
+    from svdkl.experiments.suites import QUICK, get_suite, parse_only, select
+
+    chosen = get_suite(f"{QUICK}{suite}" if quick else suite)
+    tasks = select(chosen, parse_only(only))
+    place = Place(results, scratch, data_dir, download, threads)
+    if dry_run:
+        plan = plan_suite(chosen, tasks, place)
+        lines = [f"{task} (about {duration(plan.estimate.of(task).seconds)})" for task in plan.tasks]
+        print("\n".join([*plan.sentences(), *lines]))
+        return 0
+    with _ended_by_signals():
+        failed = run_suite(chosen, tasks, place, lambda line: print(line, flush=True))
+    if failed:
+        say(f"Expected all tasks to succeed, but {len(failed)} failed, see above: the same command tries them again.")
+    if len(failed) < len(tasks):
+        for path in write_page(chosen.name, results):
+            print(f"Wrote {path}.")
+    return FAULT if failed else 0
+
+
+def write_page(suite: str, results: Path) -> list[Path]:
+    """Write a suite's figures and tables; gives the files."""
+    from svdkl.experiments.suites import get_suite
+    from svdkl.experiments.tables import suite_tables
+    from svdkl.report.suite_figures import write_figures
+
+    chosen = get_suite(suite)
+    figures = write_figures(chosen, results)
+    page = results / suite / "tables.md"
+    page.write_text(suite_tables(chosen, results, [path.name for path in figures]), encoding="utf-8")
+    return [page, *figures]
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """A command that is told to end stops its running task first."""
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(INTERRUPTED))
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise InterruptedRun(
+            "Interrupted: finished results and checkpoints stay, the same command goes on from there."
+        ) from None
+    finally:
+        signal.signal(signal.SIGTERM, before)

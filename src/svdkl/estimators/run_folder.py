@@ -1,0 +1,66 @@
+"""The folder of a training run: what it holds, and what may stand there when a run starts."""
+
+import os
+import shutil
+from pathlib import Path
+
+from svdkl.estimators.keeping import HISTORY
+from svdkl.training.distributed import restarted
+
+MODEL, FACTS, CHECKPOINT, REPORT = "model", "run.json", "checkpoint.safetensors", "report.html"
+
+
+def is_unfinished(out: Path) -> bool:
+    """Whether a run has been cut off there, and can go on."""
+    return (out / CHECKPOINT).exists()
+
+
+def is_finished(out: Path) -> bool:
+    """Whether a run has ended there, and nothing has begun since."""
+    return (out / FACTS).exists() and (out / MODEL).exists() and not is_unfinished(out)
+
+
+def goes_on(resume: bool) -> bool:
+    """Whether a run goes on from what it finds: as it was told, or since torchrun has started it once more."""
+    return resume or restarted()
+
+
+def check_out(out: Path, resume: bool, overwrite: bool) -> None:
+    """Refuse a folder that cannot be written to, or in which a run would lose something."""
+    if resume and overwrite:
+        raise ValueError("Expected --resume or --overwrite, got both: one goes on from a run, the other forgets it.")
+    existing = next(folder for folder in (out.absolute(), *out.absolute().parents) if folder.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+        raise OSError(f"Expected --out in a folder that can be written to, got {out}: choose another path.")
+    strange = sorted(file.name for file in out.iterdir() if not _is_ours(file.name)) if out.exists() else []
+    if strange:
+        raise ValueError(f"Expected --out to be new or of a run, got {out} with {strange[0]!r}: choose another.")
+    if goes_on(resume) or overwrite:
+        return
+    if is_unfinished(out):
+        raise ValueError(
+            f"Expected --out without a run, got {out}, which holds an unfinished one: go on with --resume, or start "
+            f"anew with --overwrite."
+        )
+    if (out / MODEL).exists():
+        raise ValueError(
+            f"Expected --out without a model, got {out}, which holds a finished one: choose another folder, or replace "
+            f"it with --overwrite."
+        )
+
+
+def forget_run(out: Path) -> None:
+    """Make a run of this folder one that has not begun; its model stays until there is another."""
+    for name in (CHECKPOINT, FACTS, HISTORY):
+        (out / name).unlink(missing_ok=True)
+
+
+def sweep(out: Path) -> None:
+    """Remove what a run that was killed while it saved its model has left beside it."""
+    for rest in out.glob(f".{MODEL}.*"):
+        shutil.rmtree(rest, ignore_errors=True)
+
+
+def _is_ours(name: str) -> bool:
+    known = (MODEL, FACTS, HISTORY, CHECKPOINT, REPORT)
+    return name.removesuffix(".part") in known or name.startswith(tuple(f".{part}." for part in known))

@@ -1,0 +1,138 @@
+"""Sparse variational GPs on the inputs themselves (Hensman et al., 2013), by gpytorch: processes and their training."""
+
+import math
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import gpytorch
+import numpy as np
+import torch
+from sklearn.cluster import MiniBatchKMeans
+
+from svdkl.shapes import Tensor
+
+EVALUATIONS = 30  # of the validation rows in the whole budget
+LOWEST = 0.01  # of the rate, at the end
+
+
+class SparseProcess(gpytorch.models.ApproximateGP):  # type: ignore[misc]
+    """GPs with constant means, whitened posteriors and kernels with a lengthscale an input.
+
+    Parameters
+    ----------
+    inducing
+        Points (m, inputs) of one GP, or (L, m, inputs) of L, each with a mean, a kernel and a posterior of its own.
+    base
+        The kernel below the scale.
+    lengthscale
+        To start from.
+    """
+
+    def __init__(self, inducing: Tensor, base: gpytorch.kernels.Kernel, lengthscale: float) -> None:
+        batch = inducing.shape[:-2]
+        posterior = gpytorch.variational.CholeskyVariationalDistribution(inducing.shape[-2], batch_shape=batch)
+        super().__init__(gpytorch.variational.VariationalStrategy(self, inducing, posterior))
+        self.mean_module = gpytorch.means.ConstantMean(batch_shape=batch)
+        self.covar_module = gpytorch.kernels.ScaleKernel(base, batch_shape=batch)
+        self.covar_module.base_kernel.lengthscale = lengthscale
+
+    def forward(self, x: Tensor) -> Any:
+        """The prior at some points."""
+        return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
+
+
+def matern_process(inducing: Tensor) -> SparseProcess:
+    """A GP with a Matérn-5/2 kernel, for standardised inputs."""
+    inputs = inducing.shape[-1]
+    # Points that are standardised in each of d inputs lie about √(2 d) apart.
+    return SparseProcess(inducing, gpytorch.kernels.MaternKernel(2.5, ard_num_dims=inputs), inputs**0.5)
+
+
+def rbf_processes(inducing: Tensor, latents: int, lengthscale: float) -> SparseProcess:
+    """Several GPs with RBF kernels, which start from the same inducing points and go their own ways."""
+    batch = torch.Size([latents])
+    base = gpytorch.kernels.RBFKernel(ard_num_dims=inducing.shape[-1], batch_shape=batch)
+    return SparseProcess(inducing.repeat(latents, 1, 1), base, lengthscale)
+
+
+def cluster_centres(x: Tensor, count: int, seed: int) -> Tensor:
+    """Points to start inducing points at: k-means, or the rows themselves if they are few."""
+    if len(x) <= count:
+        return x.clone()
+    means = MiniBatchKMeans(count, batch_size=4096, n_init=1, max_iter=20, random_state=seed)
+    return torch.tensor(means.fit(x.numpy()).cluster_centers_).float()
+
+
+@contextmanager
+def jitter_may_grow() -> Iterator[None]:
+    """No warning for each Cholesky factor that needs more jitter than usual."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", gpytorch.utils.warnings.NumericalWarning)
+        yield
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Training ends when steps or seconds are used up, and its rate goes down by a cosine towards that end."""
+
+    steps: int
+    seconds: float
+    batch_size: int
+    rate: float
+
+
+@dataclass(frozen=True)
+class Trained:
+    """How many steps were taken, and the best score of the validation rows."""
+
+    steps: int
+    score: float
+
+
+def maximise(
+    model: torch.nn.Module,
+    bound: Callable[[Tensor], Tensor],
+    held_out: Callable[[], float],
+    num_rows: int,
+    budget: Budget,
+    seed: int,
+    start: float,
+) -> Trained:
+    """Adam on minibatches for the whole budget; the model ends in the state of the lowest score.
+
+    ``bound`` takes the numbers of a minibatch's rows, ``held_out`` gives the score, ``start`` is when the clock began.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    optimiser = torch.optim.Adam(model.parameters(), lr=budget.rate)
+    best, kept, used, evaluations, taken = np.inf, {}, 0.0, 0, 0
+    with torch.random.fork_rng(devices=[]), jitter_may_grow():
+        torch.manual_seed(seed)  # of the noise with which gpytorch starts posterior means
+        while used < 1:
+            fraction = LOWEST + (1 - LOWEST) * 0.5 * (1 + math.cos(math.pi * used))
+            for group in optimiser.param_groups:
+                group["lr"] = budget.rate * fraction
+            batch = torch.randint(num_rows, (min(budget.batch_size, num_rows),), generator=generator)
+            model.train()
+            optimiser.zero_grad()
+            (-bound(batch)).backward()
+            optimiser.step()
+            taken += 1
+            used = max(taken / budget.steps, (time.perf_counter() - start) / budget.seconds)
+            if used * EVALUATIONS >= evaluations + 1:
+                evaluations = int(used * EVALUATIONS)
+                model.eval()
+                score = held_out()
+                if score < best:
+                    best = score
+                    kept = {name: value.clone() for name, value in model.state_dict().items()}
+    if not kept:
+        raise ValueError(
+            "Expected a finite score of the validation rows, got none in the whole budget: lower the rate."
+        )
+    model.load_state_dict(kept)
+    model.eval()
+    return Trained(taken, best)

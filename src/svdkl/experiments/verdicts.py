@@ -1,0 +1,74 @@
+"""Does SV-DKL beat its rivals? Differences between runs on the same rows, and a plain word on them."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from statistics import mean, stdev
+
+from svdkl.experiments.baselines import TITLES
+from svdkl.experiments.measures import MEASURES, Measure
+from svdkl.experiments.results import Result
+from svdkl.experiments.suites import Suite
+
+OURS = ("svdkl_paper", "svdkl")
+RIVALS = ("dnn", "dnn_temperature", "dnn_plus", "dnn_gp")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One measure of two models: ours minus the rival's in every run that both have, at least one."""
+
+    measure: Measure
+    differences: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        """Of the differences."""
+        return mean(self.differences)
+
+    @property
+    def spread(self) -> float | None:
+        """Standard deviation of the differences; a single run has none."""
+        return stdev(self.differences) if len(self.differences) > 1 else None
+
+    @property
+    def verdict(self) -> str:
+        """Better or worse if the mean difference is larger than the spread."""
+        if self.spread is None:
+            return "no spread known"
+        if abs(self.mean) <= self.spread:
+            return "no difference beyond the spread"
+        return "better" if self.measure.distance(self.mean) < 0 else "worse"
+
+    @property
+    def text(self) -> str:
+        """The verdict and its numbers."""
+        # One digit more than in tables, where means and spreads of differences would often look the same.
+        runs, digits = len(self.differences), self.measure.digits + 1
+        spread = "" if self.spread is None else f" ± {self.spread:.{digits}f}"
+        counted = "1 run" if runs == 1 else f"{runs} runs"
+        return f"{self.measure.title} {self.verdict} ({self.mean:+.{digits}f}{spread}, {counted})"
+
+
+def compare(measure: Measure, ours: Iterable[Result], rival: Iterable[Result]) -> Comparison | None:
+    """The differences run by run; None if the two have no run in common."""
+    theirs = {result.run: result.metrics.get(measure.key) for result in rival}
+    differences = []
+    for result in ours:
+        own, other = result.metrics.get(measure.key), theirs.get(result.run)
+        if own is not None and other is not None:
+            differences.append(float(own - other))
+    return Comparison(measure, tuple(differences)) if differences else None
+
+
+def verdicts(suite: Suite, by_model: dict[str, list[Result]]) -> list[str]:
+    """A line for each of our models and each rival on one set, on its first two measures."""
+    lines = []
+    for own in OURS:
+        for rival in RIVALS:
+            found = [
+                compare(measure, by_model.get(own, ()), by_model.get(rival, ())) for measure in MEASURES[suite.kind][:2]
+            ]
+            texts = [comparison.text for comparison in found if comparison is not None]
+            if texts:
+                lines.append(f"{TITLES[own]} against {TITLES[rival]}: {'; '.join(texts)}.")
+    return lines

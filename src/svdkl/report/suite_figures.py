@@ -1,0 +1,58 @@
+"""The figures of a suite: accuracy and time of training by training rows, as in the paper's Figure 2 a and b."""
+
+import re
+from importlib.resources import files
+from pathlib import Path
+from statistics import mean, stdev
+
+import numpy as np
+
+from svdkl.experiments.baselines import TITLES
+from svdkl.experiments.measures import MEASURES
+from svdkl.experiments.results import Result, read_results
+from svdkl.experiments.suites import WHOLE, Suite
+from svdkl.report.figures.scaling import Curve, scaling
+
+LEVEL = "klsp_gp"  # fitted to all rows only, and drawn as a level
+
+
+def write_figures(suite: Suite, root: Path) -> list[Path]:
+    """Draw what a suite has fits to parts of the rows for, into files beside its tables."""
+    written = []
+    measure = MEASURES[suite.kind][0]
+    found = list(read_results(root, suite))
+    for dataset in suite.datasets:
+        results = [result for result in found if result.dataset == dataset]
+        if all(result.share == WHOLE for result in results):
+            continue
+        for key, label, log in ((measure.key, measure.title, False), ("train_seconds", "seconds of training", True)):
+            curves = [_curve([r for r in results if r.model == model], key) for model in suite.models_on_parts]
+            levels = [float(result.metrics[key]) for result in results if result.model == LEVEL]
+            level = (TITLES[LEVEL], mean(levels)) if levels else None
+            svg = scaling([curve for curve in curves if len(curve.rows)], level, label, log)
+            path = root / suite.name / f"{dataset}-{key}.svg"
+            path.write_text(standalone(svg), encoding="utf-8")
+            written.append(path)
+    return written
+
+
+def standalone(svg: str) -> str:
+    """A figure of a page as a file of its own: the page's colours, light and dark, and its font."""
+    sheet = files("svdkl.report").joinpath("style.css").read_text(encoding="utf-8")
+    colours = sheet[: sheet.index("* {")]
+    font = re.search(r"font-family: [^;]*;", sheet)
+    assert font is not None
+    style = f"<style>{colours}svg {{ {font[0]} }}</style>"
+    opening, body = svg.split(">", 1)
+    return f'{opening} xmlns="http://www.w3.org/2000/svg">{style}{body}\n'
+
+
+def _curve(results: list[Result], key: str) -> Curve:
+    """One point for each share of the rows; folds differ by a row or two."""
+    shares = sorted({result.share for result in results})
+    groups = [[result.metrics for result in results if result.share == share] for share in shares]
+    rows = [mean(float(metrics["n_train"]) for metrics in group) for group in groups]
+    values = [[float(metrics[key]) for metrics in group] for group in groups]
+    spreads = [stdev(group) if len(group) > 1 else 0.0 for group in values]
+    name = TITLES[results[0].model] if results else ""
+    return Curve(name, np.array(rows), np.array([mean(group) for group in values]), np.array(spreads))

@@ -1,0 +1,132 @@
+"""``svdkl reproduce``: tasks, then a page and figures, all from the folders of results."""
+
+import json
+from fractions import Fraction
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from svdkl.cli.app import main
+from svdkl.cli.reproduce import write_page
+from svdkl.experiments import runner
+from svdkl.experiments.results import folder_of, read_results, write_result
+from svdkl.experiments.runner import Place
+from svdkl.experiments.suites import Task, get_suite
+from svdkl.report.suite_figures import _curve, write_figures
+
+PROVENANCE = {
+    "commit": None,
+    "dirty": None,
+    "versions": {"torch": "9.9"},
+    "machine": {"processor": "Abacus", "threads": 3},
+}
+
+
+def put(root: Path, task: Task, result: str, **metrics: float) -> None:
+    config = {"trained_as": task.model, "fold": task.fold, "seed": task.seed, "share": str(task.share)}
+    known = {"accuracy": 0.7, "nlp": 0.5, "train_seconds": 50.0, "predict_seconds": 1.0, "n_train": 3000, **metrics}
+    write_result(folder_of(root, task, result), {"metrics": known, "config": config, "provenance": PROVENANCE})
+
+
+@pytest.fixture
+def instead(tmp_path, monkeypatch):
+    """A folder to be in, and results that are made up in place of processes."""
+    monkeypatch.chdir(tmp_path)
+    failing: set[str] = set()
+
+    def made_up(task: Task, place: Place) -> str | None:
+        if task.model in failing:
+            return "out of memory"
+        for result in get_suite(task.suite).results_of(task.model):
+            put(place.results, task, result)
+        return None
+
+    monkeypatch.setattr(runner, "run_in_process", made_up)
+    return failing
+
+
+def test_runs_what_is_missing_and_writes_the_page(instead, capsys):
+    arguments = ["reproduce", "smoke", "--only", "model=svdkl,model=dnn"]
+    assert main(arguments) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == "smoke: 4 tasks, 0 finished before, 4 to run."
+    assert said[1].startswith("This takes about ")
+    assert said[-1] == "Wrote results/smoke/tables.md."
+    page = Path("results/smoke/tables.md").read_text()
+    assert "SV-DKL against network: accuracy no difference beyond the spread (+0.00000 ± 0.00000, 2 runs)" in page
+    assert main(arguments) == 0
+    assert capsys.readouterr().out.startswith("smoke: 4 tasks, 4 finished before, 0 to run.")
+
+
+def test_quick_results_are_apart(instead, capsys):
+    assert main(["reproduce", "smoke", "--quick", "--only", "model=svdkl", "--results", "kept"]) == 0
+    assert "Wrote kept/quick/smoke/tables.md." in capsys.readouterr().out
+    assert not Path("kept/smoke").exists()
+    assert "Only 4,000 training rows at most" in Path("kept/quick/smoke/tables.md").read_text()
+
+
+def test_failures_are_told(instead, capsys):
+    instead.add("svdkl")
+    assert main(["reproduce", "smoke", "--only", "model=svdkl,model=dnn,fold=0"]) == 1
+    said = capsys.readouterr()
+    assert "failed, out of memory" in said.out
+    assert said.err.startswith("Expected all tasks to succeed, but 1 failed")
+    assert Path("results/smoke/tables.md").exists()
+    assert main(["reproduce", "smoke_regression", "--only", "model=svdkl"]) == 1
+    assert not Path("results/smoke_regression").exists()
+
+
+def test_an_interrupt_says_what_is_kept(instead, capsys, monkeypatch):
+    def stop(task: Task, place: Place) -> str | None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runner, "run_in_process", stop)
+    assert main(["reproduce", "smoke"]) == 130
+    assert "checkpoints stay" in capsys.readouterr().err
+
+
+def test_dry_run_and_refusals(instead, capsys):
+    assert main(["reproduce", "airline", "--dry-run", "--only", "share=1/50"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition(" (about")[0] for line in lines[2:]] == [
+        "flights dnn fold0-seed0-share1of50",
+        "flights svdkl fold0-seed0-share1of50",
+    ]
+    assert list(Path().iterdir()) == []
+    for arguments, part in (
+        (["images"], "'images'"),
+        (["uci", "--only", "fold=9"], "'9'"),
+        (["uci", "--threads", "0"], "--threads"),
+    ):
+        assert main(["reproduce", *arguments]) == 2
+        message = capsys.readouterr().err
+        assert message.startswith("Expected ")
+        assert part in message
+
+
+def test_figures_by_training_rows(tmp_path):
+    """Figure 2 a and b, with numbers that are read back from the curves."""
+    suite = get_suite("airline")
+    for share, rows in (("1/50", 60), ("1/10", 300), ("1", 3000)):
+        for model, accuracy in (("dnn", 0.6), ("svdkl", 0.65)):
+            task = Task("airline", "flights", model, 0, 0, Fraction(share))
+            put(tmp_path, task, model, n_train=rows, accuracy=accuracy + rows / 1e5, train_seconds=rows / 10)
+    put(tmp_path, Task("airline", "flights", "klsp_gp", 0, 0), "klsp_gp", accuracy=0.5)
+    put(tmp_path, Task("airline", "flights", "svdkl", 1, 0), "svdkl", n_train=3002, accuracy=0.7)
+    page, *figures = write_page("airline", tmp_path)
+    assert [path.name for path in figures] == ["flights-accuracy.svg", "flights-train_seconds.svg"]
+    for path in figures:
+        assert f"]({path.name})" in page.read_text()
+        root = ElementTree.parse(path).getroot()
+        assert root.tag == "{http://www.w3.org/2000/svg}svg"
+        texts = "".join(root.itertext())
+        for text in ("SV-DKL", "network", "3,001", "training rows", "--blue", "all rows"):
+            assert text in texts
+    curve = _curve([r for r in read_results(tmp_path, suite) if r.model == "svdkl"], "accuracy")
+    np.testing.assert_allclose(curve.rows, [60, 300, 3001])
+    np.testing.assert_allclose(curve.means, [0.6506, 0.653, 0.69])
+    np.testing.assert_allclose(curve.spreads, [0, 0, np.std([0.68, 0.7], ddof=1)])
+    assert json.loads((tmp_path / "airline/flights/dnn/fold0-seed0/config.json").read_text())["share"] == "1"
+    assert write_figures(get_suite("smoke"), tmp_path) == []

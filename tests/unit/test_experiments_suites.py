@@ -1,0 +1,136 @@
+"""Suites, their parts, and what they are expected to take."""
+
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from refusals import refused
+
+from svdkl.experiments.baselines import MODELS
+from svdkl.experiments.commands import main
+from svdkl.experiments.progress import Cost, Estimate, cost_by_rule, duration
+from svdkl.experiments.results import folder_of, write_result
+from svdkl.experiments.runner import Place, plan_suite, task_command
+from svdkl.experiments.suites import QUICK_MODELS, SUITES, Task, get_suite, parse_only, select
+from svdkl.experiments.task import sample
+
+SMOKE = get_suite("smoke")
+
+
+def test_suites_are_whole():
+    for suite in SUITES.values():
+        tasks = list(suite.tasks())
+        assert len(tasks) == len(set(tasks))
+        assert {task.model for task in tasks} <= set(MODELS)
+        for model in suite.models:
+            assert suite.kind in MODELS[model].tasks
+    assert len(list(SUITES["tabular"].tasks())) == 75
+    uci = list(SUITES["uci"].tasks())
+    assert len(uci) == 4 * 5 * 10 - 8
+    assert [task.fold for task in uci if (task.dataset, task.model) == ("covertype", "ensemble")] == [0]
+    airline = list(SUITES["airline"].tasks())
+    assert len(airline) == 7 + 3 * 2
+    assert {task.model for task in airline if task.share != 1} == {"dnn", "svdkl"}
+    assert "dnn_temperature" in SUITES["tabular"].results
+    assert "dnn_temperature" not in SUITES["regression"].results
+
+
+def test_selection():
+    tabular = get_suite("tabular")
+    chosen = select(tabular, parse_only("dataset=adult,dataset=covertype,model=dnn_temperature,seed=2"))
+    assert [str(task) for task in chosen] == ["adult dnn fold0-seed2", "covertype dnn fold0-seed2"]
+    assert len(select(tabular, {})) == 75
+    refused(lambda: parse_only("adult"), "dataset=", "'adult'")
+    refused(lambda: parse_only("dataset="), "'dataset='")
+    airline = select(get_suite("airline"), parse_only("share=1/50,share=1,model=svdkl"))
+    assert [str(task) for task in airline] == ["flights svdkl fold0-seed0-share1of50", "flights svdkl fold0-seed0"]
+    uci = get_suite("uci")
+    refused(lambda: select(uci, parse_only("dataset=covertype,model=svm,fold=3")), "uci", "--dry-run")
+    refused(lambda: select(tabular, parse_only("seed=7")), "0, 1, 2", "'7'")
+    refused(lambda: get_suite("images"), "tabular", "'images'")
+
+
+def test_quick_suites():
+    quick = get_suite("quick/uci")
+    tasks = list(quick.tasks())
+    assert (quick.datasets, quick.max_rows) == (get_suite("uci").datasets, 4000)
+    assert {(task.fold, task.seed) for task in tasks} == {(0, 0)}
+    assert {task.model for task in tasks} == set(QUICK_MODELS)
+    assert folder_of(Path("results"), tasks[0], "dnn") == Path("results/quick/uci/adult/dnn/fold0-seed0")
+    refused(lambda: get_suite("quick/images"), "'quick/images'")
+
+
+def test_shares_are_nested_and_quick_suites_small():
+    train = np.arange(1000, 2000)
+    whole = Task("smoke", "tumours", "dnn", 0, 0)
+    assert sample(train, SMOKE, whole) is train
+    parts = [sample(train, SMOKE, replace(whole, share=Fraction(1, n))) for n in (50, 10, 3)]
+    assert [len(part) for part in parts] == [20, 100, 333]
+    for part, larger in zip(parts, [*parts[1:], train]):
+        assert set(part) < set(larger)
+        assert (np.diff(part) > 0).all()
+    assert set(parts[0]) != set(sample(train, SMOKE, replace(whole, seed=1, share=Fraction(1, 50))))
+    small = replace(SMOKE, max_rows=200)
+    assert len(sample(train, small, whole)) == 200
+    assert len(sample(train, small, replace(whole, share=Fraction(1, 10)))) == 20
+    assert len(sample(train, replace(SMOKE, max_rows=5000), whole)) == 1000
+
+
+def test_estimates():
+    estimate = Estimate(SMOKE)
+    tasks = list(SMOKE.tasks())
+    dnn, plus, gp = tasks[:3]
+    assert estimate.of(dnn) == cost_by_rule(dnn)
+    # Runs that differ in the fold only are the best guide, other runs tell of the machine's speed.
+    estimate.done[dnn] = Cost(3 * cost_by_rule(dnn).seconds, 5e9)
+    assert estimate.of(plus).seconds == pytest.approx(3 * cost_by_rule(plus).seconds)
+    estimate.done[replace(plus, fold=7)] = Cost(20.0)
+    estimate.done[replace(plus, fold=8)] = Cost(40.0)
+    assert estimate.of(plus).seconds == 30.0
+    assert estimate.of(replace(plus, share=Fraction(1, 10))).seconds != 30.0
+    assert estimate.of(plus).memory == cost_by_rule(plus).memory
+    assert estimate.of(dnn).memory == 5e9
+    seconds = sum(estimate.of(task).seconds for task in (dnn, plus, gp))
+    assert estimate.left([dnn, plus, gp]) == f"about {duration(seconds)} left"
+    assert estimate.left([]) == "nothing left"
+    assert estimate.sentence([dnn]).endswith("and up to 5.0 GB of memory, judging by 3 finished runs.")
+    assert (duration(59.4), duration(3600.0), duration(7260.0)) == ("59 s", "1 h 0 min", "2 h 1 min")
+
+
+def test_estimates_grow_with_rows():
+    flights = [Task("airline", "flights", "dnn", 0, 0, share) for share in get_suite("airline").shares]
+    costs = [cost_by_rule(task).seconds for task in flights]
+    assert costs == sorted(costs)
+    assert costs[-1] > 5 * costs[0]
+    quick = cost_by_rule(flights[-1], max_rows=4000)
+    assert quick.seconds < 0.1 * costs[-1]
+    assert quick.memory == cost_by_rule(flights[-1]).memory  # the table is read as a whole
+
+
+def test_finished_runs_of_other_suites_count_in_estimates(tmp_path):
+    config = {"trained_as": "dnn", "fold": 0, "seed": 0}
+    metrics = {"train_seconds": 500.0, "predict_seconds": 1.0, "peak_memory": 7e9}
+    task = Task("tabular", "adult", "dnn", 0, 0)
+    write_result(folder_of(tmp_path, task, "dnn"), {"metrics": metrics, "config": config, "provenance": {}})
+    uci, place = get_suite("uci"), Place(tmp_path)
+    plan = plan_suite(uci, select(uci, parse_only("dataset=adult,model=dnn")), place)
+    assert (len(plan.tasks), plan.finished) == (5, 0)
+    assert plan.estimate.of(plan.tasks[0]).seconds == pytest.approx(501, abs=20)
+    assert plan.estimate.of(plan.tasks[0]).memory == 7e9
+    quick = get_suite("quick/uci")
+    assert not plan_suite(quick, select(quick, parse_only("dataset=adult,model=dnn")), place).estimate.done
+
+
+def test_commands_name_the_task():
+    task = Task("regression", "yacht", "svgp", 3, 0)
+    command = task_command(task, Place(Path("r"), Path("s"), Path("d"), True, 2))
+    assert command[1:5] == ["-m", "svdkl.experiments", "--debug", "run-task"]
+    assert command[5:10] == ["regression", "yacht", "svgp", "--fold", "3"]
+    assert command[-5:] == ["--data-dir", "d", "--download", "--threads", "2"]
+
+
+def test_dry_run_lists_tasks(capsys):
+    assert main(["run", "smoke", "--only", "model=svdkl", "--dry-run"]) == 0
+    assert capsys.readouterr().out == "tumours svdkl fold0-seed0\ntumours svdkl fold1-seed0\n"
