@@ -44,10 +44,7 @@ kills: setup
 # Suites of experiments on the data in SVDKL_DATA; what is finished is not run again.
 SUITES ?= tabular regression
 reproduce: setup
-	for suite in $(SUITES); do \
-	  $(BIN)/python -m svdkl.experiments run $$suite || exit 1; \
-	  $(BIN)/python -m svdkl.experiments table $$suite --output results/$$suite/tables.md || exit 1; \
-	done
+	for suite in $(SUITES); do $(BIN)/svdkl reproduce $$suite || exit 1; done
 
 clean:
 	rm -rf $(VENV)

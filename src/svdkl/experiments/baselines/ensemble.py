@@ -1,6 +1,7 @@
 """The mean of several networks that differ in their seed (Lakshminarayanan et al., 2017)."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,11 @@ MEMBERS = 5
 SEEDS_APART = 1000  # so that the members of neighbouring seeds differ
 
 
+def _of_member(checkpoint: Path | None, number: int) -> Path | None:
+    """In a folder of its own, as every checkpoint."""
+    return None if checkpoint is None else checkpoint.parent / f"member{number}" / checkpoint.name
+
+
 class EnsembleClassifier(ClassBaseline):
     """Mean of the members' probabilities."""
 
@@ -21,6 +27,7 @@ class EnsembleClassifier(ClassBaseline):
     def fit(self, X: pa.Table, y: Labels, X_held_out: pa.Table, y_held_out: Labels, seed: int) -> None:
         """Train one member after the other on the same rows."""
         for number, member in enumerate(self.members):
+            member.checkpoint = _of_member(self.checkpoint, number)
             member.fit(X, y, X_held_out, y_held_out, seed + SEEDS_APART * number)
 
     def predict_proba(self, X: pa.Table) -> Floats:
@@ -41,6 +48,7 @@ class EnsembleRegressor(RealBaseline):
     def fit(self, X: pa.Table, y: Labels, X_held_out: pa.Table, y_held_out: Labels, seed: int) -> None:
         """Train one member after the other on the same rows."""
         for number, member in enumerate(self.members):
+            member.checkpoint = _of_member(self.checkpoint, number)
             member.fit(X, y, X_held_out, y_held_out, seed + SEEDS_APART * number)
 
     def predict_distribution(self, X: pa.Table) -> Gaussian:

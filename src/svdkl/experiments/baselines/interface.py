@@ -22,7 +22,15 @@ class Gaussian:
 
 
 class Baseline(ABC):
-    """A model that is fitted once."""
+    """A model that is fitted once.
+
+    Attributes
+    ----------
+    checkpoint
+        A file, in a folder of its own, for models that keep the state of their training and go on from it.
+    """
+
+    checkpoint: Path | None = None
 
     @abstractmethod
     def fit(self, X: pa.Table, y: Labels, X_held_out: pa.Table, y_held_out: Labels, seed: int) -> None:

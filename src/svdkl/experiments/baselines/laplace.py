@@ -49,6 +49,7 @@ class LaplaceClassifier(ClassBaseline):
 
     def fit(self, X: pa.Table, y: Labels, X_held_out: pa.Table, y_held_out: Labels, seed: int) -> None:
         """Train the network, then fit the Gaussian to the rows that the network was fitted to."""
+        self.network.checkpoint = self.checkpoint
         self.network.fit(X, y, X_held_out, y_held_out, seed)
         layer = self._plain().layer[0]
         assert isinstance(layer, nn.Linear)

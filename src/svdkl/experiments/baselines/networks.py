@@ -46,7 +46,7 @@ class NetworkClassifier(_Recorded, ClassBaseline):
     def fit(self, X: pa.Table, y: Labels, X_held_out: pa.Table, y_held_out: Labels, seed: int) -> None:
         """Train by the recipe."""
         self.estimator = SVDKLClassifier(**self.options, random_state=seed)
-        self.estimator.fit(X, y, eval_set=(X_held_out, y_held_out))
+        self.estimator.fit(X, y, eval_set=(X_held_out, y_held_out), checkpoint=self.checkpoint)
 
     def predict_proba(self, X: pa.Table) -> Floats:
         """Class probabilities (rows, C)."""
@@ -63,7 +63,7 @@ class NetworkRegressor(_Recorded, RealBaseline):
     def fit(self, X: pa.Table, y: Labels, X_held_out: pa.Table, y_held_out: Labels, seed: int) -> None:
         """Train by the recipe."""
         self.estimator = SVDKLRegressor(**self.options, random_state=seed)
-        self.estimator.fit(X, y, eval_set=(X_held_out, y_held_out))
+        self.estimator.fit(X, y, eval_set=(X_held_out, y_held_out), checkpoint=self.checkpoint)
 
     def predict_distribution(self, X: pa.Table) -> Gaussian:
         """Mean and standard deviation of the predictive distribution, noise included."""
