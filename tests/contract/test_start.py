@@ -162,3 +162,17 @@ def test_heads_of_low_precision_predict_in_float32(dtype, likelihood):
     prediction = head.predict(torch.randn(4, 3, dtype=dtype))
     assert prediction.mean.dtype == torch.float32
     assert bool(torch.isfinite(prediction.variance).all())
+
+
+@pytest.mark.parametrize("spread", [0.0, 1e-30, 1e-12, 1e-7])
+@pytest.mark.parametrize("whitened", [True, False])
+def test_a_feature_that_hardly_varies_is_no_obstacle(spread, whitened):
+    """Units that never fire, or nearly so, beside others: what so many rows would tell of them is still finite."""
+    features = torch.randn(500, 6).relu()
+    features[:, 2] = 0.3 + spread * torch.randn(500).relu()
+    features[:, 4] = 0.0
+    head = GPHead(6, 3, grid_size=32, whitened=whitened)
+    start_from_linear(head, features, torch.randn(3, 6), torch.randn(3))
+    assert all(torch.isfinite(parameter).all() for parameter in head.parameters())
+    assert torch.isfinite(head.elbo(features, torch.randint(3, (500,)), 500).value)
+    assert (head.marginals(features).variance >= 0).all()

@@ -1,7 +1,5 @@
 """The rivals: each fits, predicts in the target's unit, and is the same for the same seed."""
 
-from itertools import combinations
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -19,7 +17,13 @@ from svdkl.experiments.baselines.laplace import LaplaceClassifier, gauss_newton
 from svdkl.experiments.baselines.matrix import MOST_LABELS, CodedMatrix, OneHotMatrix
 from svdkl.experiments.baselines.networks import NetworkClassifier, NetworkRegressor
 from svdkl.experiments.baselines.svgp import SparseGP
-from svdkl.experiments.baselines.svm import MarginSoftmax, SupportVectorMachine, mean_margins, some_of_each_class
+from svdkl.experiments.baselines.svm import (
+    MarginSoftmax,
+    SupportVectorMachine,
+    pair_scores,
+    pair_weights,
+    some_of_each_class,
+)
 from svdkl.experiments.baselines.temperature import Temperature
 from svdkl.metrics import accuracy, gaussian_nlpd, negative_log_probability, rmse
 
@@ -132,21 +136,21 @@ def test_svm_says_how_many_rows_it_took():
         assert 99 in some_of_each_class(y, 10, np.random.default_rng(seed))
 
 
-@pytest.mark.parametrize("labels", [(0, 1), (0, 2, 3), (0, 1, 2, 3)])
-def test_mean_margins_are_those_of_the_pairs(labels):
+@pytest.mark.parametrize("classes", [2, 3, 4])
+def test_scores_are_those_of_the_pairs_of_classes(classes):
     random = np.random.default_rng(0)
-    x, y = random.normal(size=(80, 2)), random.choice(labels, 80)
+    x, y = random.normal(size=(80, 2)), random.integers(classes, size=80)
     machine = SVC(gamma=0.5, decision_function_shape="ovo").fit(x, y)
-    weights, offsets = mean_margins(machine, 4)
-    found = rbf_kernel(x, machine.support_vectors_, 0.5) @ weights + offsets
-    pairs = machine.decision_function(x).reshape(80, -1) * (-1 if len(labels) == 2 else 1)
-    expected = np.zeros((80, 4))
-    for (first, second), margin in zip(combinations(labels, 2), pairs.T):
-        expected[:, first] += margin / (len(labels) - 1)
-        expected[:, second] -= margin / (len(labels) - 1)
-    np.testing.assert_allclose(found, expected, atol=1e-9)
-    if len(labels) == 2:
-        assert np.array_equal(found[:, :2].argmax(1), machine.predict(x))
+    sign = -1 if classes == 2 else 1
+    margins = rbf_kernel(x, machine.support_vectors_, 0.5) @ pair_weights(machine) + sign * machine.intercept_
+    np.testing.assert_allclose(margins, sign * machine.decision_function(x).reshape(80, -1), atol=1e-9)
+    scores = pair_scores(margins, classes)
+    if classes == 2:
+        assert np.array_equal(scores.argmax(1), machine.predict(x))
+        np.testing.assert_allclose(scores[:, 0] - scores[:, 1], margins[:, 0], atol=1e-9)
+    if classes == 3:
+        scores = pair_scores(np.array([[0.5, 0.5, 9.0], [-3.0, 9.0, 0.5]]), 3)
+        assert scores.argmax(1).tolist() == [0, 1]
 
 
 def test_margins_become_probabilities():
@@ -169,11 +173,13 @@ def test_margins_become_probabilities():
 
 def test_klsp_gp_keeps_to_its_budget_and_to_its_best_state():
     train, held_out = rows(200, 0, "classification"), rows(100, 1, "classification")
-    model = SparseGPClassifier(inducing=20, steps=10**9, seconds=0.5, rate=0.3)
+    model = SparseGPClassifier(inducing=20, steps=10**9, seconds=0.3)
+    model.fit(*train, *held_out, seed=0)
+    assert model.findings()["ended_by_time"]
+    model = SparseGPClassifier(inducing=20, steps=60, rate=1.0)  # which is so large that the end is not the best
     model.fit(*train, *held_out, seed=0)
     found = model.findings()
-    assert found["ended_by_time"]
-    assert found["steps"] > 1
+    assert (found["steps"], found["ended_by_time"]) == (60, False)
     p = model.predict_proba(held_out[0])
     assert found["held_out_nlp"] == pytest.approx(negative_log_probability(p, held_out[1]), abs=1e-6)
 

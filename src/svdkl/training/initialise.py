@@ -21,6 +21,7 @@ from svdkl.likelihoods import Softmax
 from svdkl.shapes import Float, Tensor
 
 ROWS_SEEN = 30_000  # with noise as large as the features' spread: what q knows at the start
+MOST_INFORMATION = 1e10  # of what those rows tell of a point, relative to the prior's
 DENSITY_ROWS = 2_048  # of the sample, that tell where rows lie
 NARROW = 0.03  # of that spread: deviation of f at the start, for families that cannot hold such an S
 TOLERANCE = 2e-4  # how far the start may be off, relative to the prior's deviation, to be a likely function
@@ -128,8 +129,11 @@ def _set_covariance(gps: GridGPs, positions: Float[Tensor, "B J D"], noise: Floa
         rows = interpolation_weights(positions[..., d].double(), m)  # (B, J, m)
         gram = torch.stack([rows[:, j].mT @ rows[:, j] for j in range(num_gps)])
         root = axis.colour(torch.eye(m, dtype=gram.dtype, device=gram.device).expand(num_gps, m, m))
+        information = root.mT @ gram @ root
         scale = (ROWS_SEEN / noise.square()) ** (1 / num_dims) / num_rows
-        precision = scale[:, None, None] * (root.mT @ gram @ root)
+        # A feature that hardly varies has next to no noise, and would leave the identity behind in rounding.
+        largest = information.diagonal(dim1=-2, dim2=-1).amax(-1)
+        precision = torch.minimum(scale, MOST_INFORMATION / largest)[:, None, None] * information
         precision.diagonal(dim1=-2, dim2=-1).add_(1.0)
         # The inverse of P = C Cᵀ is C⁻ᵀ C⁻¹; a lower triangular root of it comes from P with its order reversed.
         reversed_root = torch.linalg.cholesky(precision.flip(-2, -1)).flip(-2, -1)

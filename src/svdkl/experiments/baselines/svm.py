@@ -2,8 +2,8 @@
 
 C and the kernel's width are those of the best cross-validated accuracy on some training rows. The time of libsvm grows
 with the square of the rows, so a large table is cut down to a random part of it; the findings say to how many rows.
-Probabilities come from the validation rows: a softmax of margins with one slope and a bias a class, which for two
-classes is Platt's sigmoid. (libsvm's own probabilities are no longer offered by scikit-learn.)
+Probabilities come from the validation rows: a softmax of the classes' scores with one slope and a bias a class, which
+for two classes is Platt's sigmoid. (libsvm's own probabilities are no longer offered by scikit-learn.)
 """
 
 from itertools import combinations
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from scipy.optimize import minimize
-from scipy.special import log_softmax, softmax
+from scipy.special import log_expit, log_softmax, softmax
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV, PredefinedSplit
 from sklearn.svm import SVC
@@ -25,6 +25,7 @@ WIDTHS = (0.03, 0.1, 0.3, 1.0, 3.0)  # gamma, times the total variance of the in
 FOLDS = 3
 CACHE = 1000  # megabytes of kernel that libsvm remembers
 PREDICTED_AT_ONCE = 1024
+STEEPNESS = 2.0  # of σ: the larger, the more a pair of classes is a vote
 
 
 class MarginSoftmax:
@@ -69,7 +70,7 @@ class SupportVectorMachine(ClassBaseline):
         C and the width are chosen on at most so many of these.
     """
 
-    def __init__(self, rows: int = 50_000, search_rows: int = 4000) -> None:
+    def __init__(self, rows: int = 50_000, search_rows: int = 6000) -> None:
         self.rows = rows
         self.search_rows = search_rows
         self.found: dict[str, Any] = {}
@@ -86,7 +87,7 @@ class SupportVectorMachine(ClassBaseline):
         x, y = self._expand(self.matrix.code(X)[chosen]), y[chosen]
         best = self._search(x, y, random)
         self.machine = SVC(C=best["C"], gamma=best["gamma"], cache_size=CACHE).fit(x, y)
-        self.weights, self.offsets = mean_margins(self.machine, self.classes)
+        self.weights = pair_weights(self.machine)
         self.softmax = MarginSoftmax()
         self.softmax.fit(self._scores(X_held_out), y_held_out)
         self.found = {
@@ -121,35 +122,49 @@ class SupportVectorMachine(ClassBaseline):
         return {**search.best_params_, "cv_accuracy": float(search.best_score_), "cv_rows": len(y)}
 
     def _scores(self, X: pa.Table) -> Floats:
-        """Each class's mean margin against the others, (rows, C)."""
+        """Scores (rows, C) of a table."""
         codes = self.matrix.code(X)
-        parts = [codes[begin : begin + PREDICTED_AT_ONCE] for begin in range(0, len(codes), PREDICTED_AT_ONCE)]
-        return np.concatenate([self._kernel(self._expand(part)) @ self.weights + self.offsets for part in parts])
-
-    def _kernel(self, x: Floats) -> Floats:
-        return np.asarray(rbf_kernel(x, self.machine.support_vectors_, self.machine.gamma))
+        known, pairs = self.machine.classes_, self.machine.intercept_
+        offsets = -pairs if len(pairs) == 1 else pairs
+        scores = np.zeros((len(codes), self.classes))
+        for begin in range(0, len(codes), PREDICTED_AT_ONCE):
+            part = slice(begin, begin + PREDICTED_AT_ONCE)
+            kernel = rbf_kernel(self._expand(codes[part]), self.machine.support_vectors_, self.machine.gamma)
+            scores[part, known] = pair_scores(kernel @ self.weights + offsets, len(known))
+        return scores
 
     def _expand(self, codes: Floats) -> Floats:
         return self.matrix.expand(codes).astype(np.float64)
 
 
-def mean_margins(machine: SVC, classes: int) -> tuple[Floats, Floats]:
-    """Weights (support vectors, C) and offsets (C,) of each class's mean margin; 0 for a class that was not fitted.
+def pair_scores(margins: Floats, classes: int) -> Floats:
+    """Each class's sum of log σ(margin) over its pairs, (rows, C), from margins (rows, pairs) in favour of the first.
 
-    libsvm fits a machine to each pair of classes. A support vector of class i has its weight against class j in row j
-    of ``dual_coef_``, without a row for i itself.
+    A class that loses clearly to one other is out, however clearly it wins against the rest; sums of the margins
+    themselves would not say so. For two classes the difference of the scores is the margin.
     """
-    known, ends = machine.classes_, np.cumsum(machine.n_support_)
+    scores = np.zeros((len(margins), classes))
+    for (first, second), margin in zip(combinations(range(classes), 2), STEEPNESS * margins.T):
+        scores[:, first] += log_expit(margin)
+        scores[:, second] += log_expit(-margin)
+    return scores / STEEPNESS
+
+
+def pair_weights(machine: SVC) -> Floats:
+    """Weights (support vectors, pairs) of the margins of each pair of classes, in favour of its first.
+
+    libsvm fits a machine to each pair. A support vector of class i has its weight against class j in row j of
+    ``dual_coef_``, which leaves out the row of i itself.
+    """
+    ends = np.cumsum(machine.n_support_)
     own = [slice(end - count, end) for end, count in zip(ends, machine.n_support_)]
-    weights, offsets = np.zeros((int(ends[-1]), classes)), np.zeros(classes)
-    # With two classes, scikit-learn turns the sign so that margins favour the second.
-    sign = -1 if len(known) == 2 else 1
-    for (i, j), offset in zip(combinations(range(len(known)), 2), machine.intercept_):
-        for class_, favour in ((known[i], sign), (known[j], -sign)):
-            weights[own[i], class_] += favour * machine.dual_coef_[j - 1, own[i]]
-            weights[own[j], class_] += favour * machine.dual_coef_[i, own[j]]
-            offsets[class_] += favour * offset
-    return weights / (len(known) - 1), offsets / (len(known) - 1)
+    pairs = list(combinations(range(len(own)), 2))
+    weights = np.zeros((int(ends[-1]), len(pairs)))
+    for pair, (i, j) in enumerate(pairs):
+        weights[own[i], pair] = machine.dual_coef_[j - 1, own[i]]
+        weights[own[j], pair] = machine.dual_coef_[i, own[j]]
+    # With one pair, scikit-learn turns the sign so that margins favour the second class.
+    return -weights if len(pairs) == 1 else weights
 
 
 def some_of_each_class(y: Labels, count: int, random: np.random.Generator) -> np.ndarray[Any, np.dtype[np.int64]]:
