@@ -26,7 +26,7 @@ KINDS = np.array([f"kind {i}" for i in range(40)])
 
 
 def make_table(rows: int, seed: int) -> pa.Table:
-    """Numbers, categories and a time; the label depends on some of each."""
+    """Numbers and categories; the label depends on some of each."""
     rng = np.random.default_rng(seed)
     numbers = rng.standard_normal((NUMBERS, rows), dtype=np.float32)
     codes = rng.integers(0, len(KINDS), (CATEGORIES, rows), dtype=np.int8)
@@ -103,7 +103,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         folder = options.folder or Path(scratch) / "rows"
         make_files(folder, options.rows)
-        measure.save("streaming", measured(folder, Path(scratch), options.steps, options.predict_rows))
+        result = measured(folder, Path(scratch), options.steps, options.predict_rows)
+        measure.save("streaming", result)
+    peak = max(result["train"]["peak_gib"], result["predict"]["peak_gib"])
+    if peak > MEMORY_LIMIT or result["train"]["waiting_share"] > WAITING_LIMIT:
+        raise SystemExit("over a limit")
 
 
 if __name__ == "__main__":
