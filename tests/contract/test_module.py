@@ -81,6 +81,7 @@ def test_names_in_the_state_are_stable() -> None:
         "head.bounding.location",
         "head.bounding.log_scale",
         "head.banks.0.gps.centre",
+        "head.banks.0.gps.share_left",
         "head.banks.0.gps.kernel.log_variance",
         "head.banks.0.gps.kernel.axes.0.log_lengthscale",
         "head.banks.0.gps.posterior.mean",
