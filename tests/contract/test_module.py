@@ -94,9 +94,9 @@ def test_names_in_the_state_are_stable() -> None:
 def test_names_of_two_banks_bands_and_noise_are_stable() -> None:
     head = GPHead(3, 2, "gaussian", groups=[(0, 1), (2,)], grid_size=8, posterior="banded")
     posterior = ["posterior.mean", "posterior.factors.0.raw_diagonal", "posterior.factors.0.lower"]
-    line = ["centre", "kernel.log_variance", "kernel.axes.0.log_lengthscale", *posterior]
+    line = ["centre", "share_left", "kernel.log_variance", "kernel.axes.0.log_lengthscale", *posterior]
     plane = [
-        *line[:3],
+        *line[:4],
         "kernel.axes.1.log_lengthscale",
         *posterior,
         "posterior.factors.1.raw_diagonal",
