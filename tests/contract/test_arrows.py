@@ -74,7 +74,7 @@ def test_gpytorch_and_scikit_learn_are_not_imported_by_the_core():
         found = [name for name in imports(path) if re.match(r"(gpytorch|sklearn|matplotlib)(\.|$)", name)]
         found = [name for name in found if not name.startswith(allowed)]
         # A rival is an import of its own file, which is loaded when the rival is asked for.
-        assert not found or (own == "experiments" and path.name in ("svgp.py", "sparse_gp.py", "klsp_gp.py")), path
+        assert not found or (own == "experiments" and path.name in ("svgp.py", "sparse_gp.py")), path
 
 
 def test_files_named_in_the_architecture_exist():

@@ -2,6 +2,7 @@
 
 import torch
 
+from svdkl.head import GPHead
 from svdkl.model import SVDKL
 from svdkl.objective import ELBO
 from svdkl.shapes import Tensor
@@ -35,29 +36,31 @@ def joint_stage(
     model: SVDKL, config: TrainingConfig, epochs: range, num_data: int, generator: torch.Generator
 ) -> Stage:
     """All parameters, on inputs."""
-    return Stage(
-        JOINT,
-        model,
-        joint_groups(model, config, train_net=True),
-        lambda batch, progress: _loss(
-            model.elbo(batch.x, batch.y, num_data, batch.weight, generator, batch.part), config, progress
-        ),
-        lambda batch: model.log_predictive(batch.x, batch.y),
-        epochs,
-    )
+    return _bound_stage(model, model, config, epochs, num_data, generator)
 
 
 def head_stage(model: SVDKL, config: TrainingConfig, epochs: range, num_data: int, generator: torch.Generator) -> Stage:
     """The head alone, on features."""
-    head = model.head
+    return _bound_stage(model, model.head, config, epochs, num_data, generator)
+
+
+def _bound_stage(
+    model: SVDKL,
+    trained: SVDKL | GPHead,
+    config: TrainingConfig,
+    epochs: range,
+    num_data: int,
+    generator: torch.Generator,
+) -> Stage:
+    """The bound of what is trained: the whole model, or its head."""
     return Stage(
         JOINT,
         model,
-        joint_groups(model, config, train_net=False),
+        joint_groups(model, config, train_net=trained is model),
         lambda batch, progress: _loss(
-            head.elbo(batch.x, batch.y, num_data, batch.weight, generator, batch.part), config, progress
+            trained.elbo(batch.x, batch.y, num_data, batch.weight, generator, batch.part), config, progress
         ),
-        lambda batch: head.log_predictive(batch.x, batch.y),
+        lambda batch: trained.log_predictive(batch.x, batch.y),
         epochs,
     )
 
