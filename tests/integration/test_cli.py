@@ -191,8 +191,8 @@ def test_several_processes_get_the_same_command_line(call, monkeypatch):
 def test_a_dry_run_tells_what_would_be_done_and_writes_nothing(call, place):
     before = sorted(place.rglob("*"))
     text = call(f"train homes.csv --target dear --drop rent --dry-run {SMALL}")
-    assert re.search(r"area +number +34 +266 +\d+ bins, a flag where missing\n", text)
-    assert re.search(r"district +category +0 +2 +one-hot of 3 codes\n", text)
+    assert re.search(r"area +number +34 +266 +scaled by quantiles; \d+ bins; a flag for missing values\n", text)
+    assert re.search(r"district +category +0 +2 +2 categories; rare and new ones share a code; one-hot\n", text)
     counts = homes(300, 0)["dear"].value_counts()
     assert all(re.search(rf"{label} +{count}\n", text) for label, count in counts.items())
     assert "Rows to fit: 270; held out: 30." in text

@@ -18,14 +18,13 @@ from svdkl.estimators.settings import (
     training_config,
 )
 from svdkl.estimators.splitting import FEWEST_HELD_OUT
-from svdkl.features.layout import Codes
 from svdkl.memory import COPIES, estimate_bytes
 from svdkl.model import SVDKL
 from svdkl.tabular.columns import open_table
 from svdkl.tabular.encoder import TabularEncoder
-from svdkl.tabular.schema import CategoryColumn, ColumnSchema, IgnoredColumn, NumberColumn, TimeColumn
 from svdkl.tabular.stream import AHEAD, BUFFER_ROWS
 from svdkl.tabular.survey import MOST_HELD_OUT, SAMPLE_ROWS
+from svdkl.tabular.words import encoding_in_words
 from svdkl.training.config import TrainingConfig
 from svdkl.training.evidence import MAX_ROWS, fit_held_out_evidence
 from svdkl.training.history import History
@@ -176,24 +175,6 @@ def _columns(X: Any, encoder: TabularEncoder) -> tuple[ColumnPlan, ...]:
         column = table.read(i)
         present = column.values if column.missing is None else column.values[~column.missing]
         missing = len(column.values) - len(present)
-        encoding = _encoding(schema, encoder.max_onehot)
+        encoding = encoding_in_words(schema, encoder.max_onehot)
         plans.append(ColumnPlan(schema.name, schema.kind, missing, len(np.unique(present)), encoding))
     return tuple(plans)
-
-
-def _encoding(schema: ColumnSchema, max_onehot: int) -> str:
-    """How a column is shown to the network, in words."""
-    if isinstance(schema, IgnoredColumn):
-        return f"left out: {schema.reason}"
-    if isinstance(schema, CategoryColumn):
-        codes = schema.features(max_onehot)[0]
-        assert isinstance(codes, Codes)
-        return f"{'one-hot' if codes.onehot else 'embedding'} of {codes.cardinality} codes"
-    flag = ", a flag where missing" if schema.missing else ""
-    if isinstance(schema, NumberColumn):
-        parts = [(max(len(schema.edges) - 1, 0), "bins"), (len(schema.levels), "single values")]
-        shown = ", ".join(f"{count} {what}" for count, what in parts if count) or "as it is"
-        return (shown if schema.varies else "constant") + flag
-    if isinstance(schema, TimeColumn):
-        return ", ".join(part.part for part in schema.parts) + flag
-    return "flag" + flag

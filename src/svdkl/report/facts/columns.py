@@ -5,17 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from svdkl.report.words import count
 from svdkl.tabular.columns import Table, open_table
 from svdkl.tabular.encoder import TabularEncoder
-from svdkl.tabular.schema import (
-    BooleanColumn,
-    CategoryColumn,
-    ColumnSchema,
-    IgnoredColumn,
-    NumberColumn,
-    TimeColumn,
-)
+from svdkl.tabular.schema import CategoryColumn, ColumnSchema, IgnoredColumn
+from svdkl.tabular.words import encoding_in_words
 
 
 @dataclass(frozen=True)
@@ -48,7 +41,7 @@ def _places(encoder: TabularEncoder, table: Table) -> list[int | None]:
 
 
 def _describe(column: ColumnSchema, table: Table, place: int | None, max_onehot: int) -> ColumnFacts:
-    encoding = _encoding(column, max_onehot)
+    encoding = encoding_in_words(column, max_onehot)
     if isinstance(column, IgnoredColumn) or place is None:
         return ColumnFacts(column.name, column.kind, encoding, 0.0, True, 0.0)
     given = table.read(place)
@@ -58,26 +51,3 @@ def _describe(column: ColumnSchema, table: Table, place: int | None, max_onehot:
         known = np.array([*(name in set(column.labels) for name in given.labels), True])
         unknown = float((~known[given.values]).mean())
     return ColumnFacts(column.name, column.kind, encoding, missing, column.missing, unknown)
-
-
-def _encoding(column: ColumnSchema, max_onehot: int) -> str:
-    match column:
-        case NumberColumn(varies=True):
-            words = ["scaled by quantiles"]
-            words += [count(len(column.edges) - 1, "bin")] * (len(column.edges) > 1)
-            words += [count(len(column.levels), "frequent value")] * bool(column.levels)
-        case BooleanColumn(varies=True):
-            words = ["0 or 1"]
-        case CategoryColumn():
-            size = 1 + len(column.labels) + column.missing
-            words = [count(len(column.labels), "category", "categories"), "rare and new ones share a code"]
-            words += ["one-hot" if size <= max_onehot else "embedded"]
-        case TimeColumn():
-            words = ["as " + ", ".join(part.part for part in column.parts)]
-        case IgnoredColumn():
-            return f"not used: {column.reason}"
-        case _:
-            words = ["one value only"]
-    if not isinstance(column, CategoryColumn) and column.missing:
-        words.append("a flag for missing values")
-    return "; ".join(words)
