@@ -44,9 +44,10 @@ class Softmax(Likelihood):
 
     def predictive_terms(self, latent: Float[Tensor, "*T B P"]) -> tuple[Tensor, Tensor]:
         """Class probabilities and their entropy."""
-        if self.num_outputs == 2:
-            latent = torch.cat([torch.zeros_like(latent), latent], -1)
-        probabilities = latent.softmax(-1)
+        if self.num_outputs == 2:  # a softmax along two numbers is not vectorised
+            probabilities = torch.cat([torch.sigmoid(-latent), torch.sigmoid(latent)], -1)
+        else:
+            probabilities = latent.softmax(-1)
         return probabilities, self.entropy(probabilities)
 
 
