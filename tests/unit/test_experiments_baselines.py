@@ -24,7 +24,7 @@ from svdkl.experiments.baselines.svm import (
     pair_weights,
     some_of_each_class,
 )
-from svdkl.experiments.baselines.temperature import Temperature
+from svdkl.experiments.baselines.temperature import Temperature, deviation_factor
 from svdkl.metrics import accuracy, gaussian_nlpd, negative_log_probability, rmse
 
 
@@ -264,6 +264,17 @@ def test_temperature_bears_probabilities_of_zero():
     temperature.fit(p, np.array([0, 1, 1]))
     assert np.isfinite(temperature.apply(p)).all()
     assert temperature.value > 5
+
+
+def test_the_deviation_factor_is_the_best_of_all():
+    random = np.random.default_rng(0)
+    std = random.uniform(0.5, 2, 400)
+    predicted = Gaussian(random.normal(size=400), std)
+    y = predicted.mean + 3.7 * std * random.normal(size=400)
+    factor = deviation_factor(predicted, y)
+    assert factor == pytest.approx(3.7, rel=0.1)
+    scores = [gaussian_nlpd(predicted.mean, f * std, y) for f in (0.98 * factor, factor, 1.02 * factor)]
+    assert scores[1] < min(scores[0], scores[2])
 
 
 def test_codes_of_labels_never_seen_are_missing():

@@ -84,7 +84,7 @@ def test_coverage_is_best_near_its_probability(tmp_path):
     assert "**0.940** ± 0.000" in text
     assert "**0.990**" not in text
     assert "5.5000** ± 3.0277" in text
-    assert "Runs are missing: `svgp` (0 of 10)." in text
+    assert "Runs are missing: `dnn_temperature` (0 of 10), `svgp` (0 of 10)." in text
     assert "paper:" not in text
 
 

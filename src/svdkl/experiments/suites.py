@@ -93,7 +93,7 @@ class Suite:
 
     def results_of(self, model: str) -> tuple[str, ...]:
         """Names of the results that one fit of a model gives."""
-        return MODELS[model].results(model, self.kind)
+        return MODELS[model].results(model)
 
     @property
     def results(self) -> tuple[str, ...]:

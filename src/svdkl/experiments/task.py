@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from svdkl.experiments.baselines import Baseline, ClassBaseline, RealBaseline, make_baseline
-from svdkl.experiments.baselines.interface import Floats, Labels
-from svdkl.experiments.baselines.temperature import Temperature
+from svdkl.experiments.baselines.interface import Floats, Gaussian, Labels
+from svdkl.experiments.baselines.temperature import Temperature, deviation_factor
 from svdkl.experiments.datasets import hold_out, load_dataset, split
 from svdkl.experiments.datasets.dataset import Array, Rows
 from svdkl.experiments.provenance import provenance
@@ -124,28 +124,39 @@ def score(
     if isinstance(model, RealBaseline):
         predicted = model.predict_distribution(test.X)
         seconds = {"train_seconds": train_seconds, "predict_seconds": time.perf_counter() - start}
-        metrics = _shortened(evaluate_regression(predicted.mean, predicted.std, test.y))
-        return {names[0]: Outcome({**metrics, **seconds}, {"mean": predicted.mean, "std": predicted.std})}
+        outcomes = {names[0]: _real_outcome(predicted, test.y, seconds)}
+        for scaled in names[1:]:
+            start = time.perf_counter()
+            factor = deviation_factor(model.predict_distribution(validation.X), validation.y)
+            own = {"train_seconds": train_seconds + time.perf_counter() - start, "deviation_factor": factor}
+            outcomes[scaled] = _real_outcome(
+                Gaussian(predicted.mean, factor * predicted.std), test.y, {**seconds, **own}
+            )
+        return outcomes
     assert isinstance(model, ClassBaseline)
     p = model.predict_proba(test.X)
     seconds = {"train_seconds": train_seconds, "predict_seconds": time.perf_counter() - start}
-    outcomes = {names[0]: Outcome({**_class_metrics(p, test.y), **seconds}, {"probabilities": p})}
+    outcomes = {names[0]: _class_outcome(p, test.y, seconds)}
     for tempered in names[1:]:
         # Its time of training is the model's and its own.
         start = time.perf_counter()
         temperature = Temperature()
         temperature.fit(model.predict_proba(validation.X), validation.y)
-        own = {**seconds, "train_seconds": train_seconds + time.perf_counter() - start}
-        scaled = temperature.apply(p)
-        metrics = {**_class_metrics(scaled, test.y), **own, "temperature": temperature.value}
-        outcomes[tempered] = Outcome(metrics, {"probabilities": scaled})
+        own = {"train_seconds": train_seconds + time.perf_counter() - start, "temperature": temperature.value}
+        outcomes[tempered] = _class_outcome(temperature.apply(p), test.y, {**seconds, **own})
     return outcomes
 
 
-def _class_metrics(p: Floats, labels: Labels) -> dict[str, float]:
+def _real_outcome(predicted: Gaussian, y: Labels, beside: dict[str, float]) -> Outcome:
+    metrics = _shortened(evaluate_regression(predicted.mean, predicted.std, y))
+    return Outcome({**metrics, **beside}, {"mean": predicted.mean, "std": predicted.std})
+
+
+def _class_outcome(probabilities: Floats, labels: Labels, beside: dict[str, float]) -> Outcome:
     # Sums of many float32 differ from one by more than a metric may.
-    p = p.astype(np.float64)
-    return _shortened(evaluate_classification(p / p.sum(1, keepdims=True), labels))
+    p = probabilities.astype(np.float64)
+    metrics = _shortened(evaluate_classification(p / p.sum(1, keepdims=True), labels))
+    return Outcome({**metrics, **beside}, {"probabilities": probabilities})
 
 
 def _shortened(metrics: dict[str, float]) -> dict[str, float]:

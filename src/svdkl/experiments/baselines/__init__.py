@@ -57,16 +57,16 @@ def _svm(task: Task) -> Baseline:
 
 @dataclass(frozen=True)
 class Entry:
-    """How to make a model, for which tasks, and under which further name its tempered probabilities are reported."""
+    """How to make a model, for which tasks, and under which further name its predictions with one more number are."""
 
     make: Callable[[Task], Baseline]
     title: str
     tasks: tuple[Task, ...] = ("classification", "regression")
     tempered: str = ""
 
-    def results(self, own: str, task: Task) -> tuple[str, ...]:
+    def results(self, own: str) -> tuple[str, ...]:
         """Names of all results of one fit."""
-        return (own, self.tempered) if self.tempered and task == "classification" else (own,)
+        return (own, self.tempered) if self.tempered else (own,)
 
 
 MODELS: dict[str, Entry] = {

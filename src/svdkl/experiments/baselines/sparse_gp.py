@@ -77,7 +77,10 @@ def jitter_may_grow() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Budget:
-    """Training ends when steps or seconds are used up, and its rate goes down by a cosine towards that end."""
+    """Training ends when steps or seconds are used up, and its rate goes down by a cosine towards that end.
+
+    Seconds are the processor's, so that what else a machine does takes nothing away.
+    """
 
     steps: int
     seconds: float
@@ -121,7 +124,7 @@ def maximise(
             (-bound(batch)).backward()
             optimiser.step()
             taken += 1
-            used = max(taken / budget.steps, (time.perf_counter() - start) / budget.seconds)
+            used = max(taken / budget.steps, (time.thread_time() - start) / budget.seconds)
             if used * EVALUATIONS >= evaluations + 1:
                 evaluations = int(used * EVALUATIONS)
                 model.eval()
