@@ -31,6 +31,9 @@ MANY_ROWS = 100_000
 # where the posterior has enough to learn from to go faster than the network.
 SMALL_TABLE = {"hidden": (384, 384), "encoding": "piecewise", "dropout": 0.25, "alpha": 0.2}
 LARGE_TABLE = {"hidden": (512, 512, 512), "encoding": "both", "dropout": 0.1, "alpha": 0.1}
+# Real targets are hit more closely than dropout's noise allows: chosen on validation rows of concrete, energy,
+# elevators, pol, kin40k and bike, on all of which it cost the network's RMSE.
+REAL_TARGETS = {"dropout": 0.0}
 SMALL_TABLE_RATE, LARGE_TABLE_RATE = 1e-3, 3e-3  # of the posterior
 
 Model = PlainNet | SVDKL
@@ -78,11 +81,13 @@ def training_config(
 
 
 def _chosen(estimator: Any, name: str, num_rows: int) -> Any:
-    """A parameter, or what "auto" stands for in a table of so many rows."""
+    """A parameter, or what "auto" stands for in a table of so many rows and for its kind of target."""
     value = getattr(estimator, name)
     if not (isinstance(value, str) and value == "auto"):
         return value
-    return (LARGE_TABLE if num_rows >= MANY_ROWS else SMALL_TABLE)[name]
+    by_size = LARGE_TABLE if num_rows >= MANY_ROWS else SMALL_TABLE
+    by_task = REAL_TARGETS if estimator._task == "regression" else {}
+    return {**by_size, **by_task}[name]
 
 
 def network_options(estimator: Any, num_rows: int) -> dict[str, Any]:
