@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from svdkl.estimators.continuing import continue_training
+from svdkl.estimators.encodings import is_open, try_encodings
 from svdkl.estimators.keeping import checkpoint_of, history_of
 from svdkl.estimators.settings import build_net, check_head, features_of, head_options, network_options
 from svdkl.training.config import TrainingConfig
@@ -38,6 +39,9 @@ def train_model(
             features = features_of(estimator.net, held_out.x[:1]) if own else int(estimator.num_features)
             estimator.num_features_ = features
             estimator.network_options_ = network_options(estimator, source.num_rows)
+            if is_open(estimator, source, held_out, config):
+                estimator.network_options_["encoding"] = try_encodings(estimator, source, held_out, config)
+                torch.manual_seed(config.seed)
             num_outputs, likelihood = estimator._num_outputs, estimator._likelihood()
             layout = None if own else estimator.encoder_.layout
             net, num_features = build_net(estimator, layout, features, num_outputs)
