@@ -172,3 +172,25 @@ def test_bad_input_is_refused(fitted):
     refused(lambda: SVDKLRegressor(**SMALL, recipe="dnn").fit(X, y).predict_uncertainty(X), "recipe='dnn'")
     with pytest.raises(ValueError, match="y contains NaN"):
         fitted.fit(X, np.full(40, np.nan))
+
+
+def test_short_runs_choose_the_encoding_that_the_targets_want():
+    """Bins for a target that jumps, plain numbers for one that is smooth in several of them at once."""
+    random = np.random.default_rng(3)
+    x = random.uniform(-1, 1, size=(900, 8))
+    jumps = np.floor(7 * x[:, 0]) % 2 + np.floor(9 * x[:, 1]) % 2
+    smooth = np.sin(1.5 * x.sum(1))
+    chosen = []
+    for y in (jumps, smooth):
+        model = SVDKLRegressor(**{**SMALL, "learning_rate_init": 5e-3, "recipe": "dnn"})
+        chosen.append(model.fit(x, y + 0.05 * random.normal(size=900)).network_options_["encoding"])
+    assert chosen == ["piecewise", "plain"]
+
+
+def test_no_runs_where_the_encoding_is_given_or_no_rows_are_held_out(monkeypatch):
+    monkeypatch.setattr("svdkl.estimators.fitting.try_encodings", None)
+    x, y = np.random.default_rng(0).normal(size=(2, 60, 1))
+    for options in ({"encoding": "both"}, {"early_stopping": False, "evidence": False}, {"max_iter": 5}):
+        model = SVDKLRegressor(**{"hidden": (4,), "num_features": 2, "grid_size": 8, "max_iter": 6, **options})
+        model.fit(x, y[:, 0])
+        assert model.network_options_["encoding"] == options.get("encoding", "piecewise")
