@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
-.PHONY: setup demo test lint bench bench-tables bench-streaming kills reproduce clean
+.PHONY: setup demo test lint bench bench-scaling bench-tables bench-streaming kills reproduce clean
 
 setup: $(STAMP)
 
@@ -25,8 +25,11 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# An hour or two; what is measured is kept, and the same command goes on.
 bench: setup
-	$(BIN)/python benchmarks/step.py
+	$(BIN)/svdkl bench
+
+bench-scaling: setup
 	$(BIN)/python benchmarks/scaling.py
 
 # Needs the files of Covertype and the flights in SVDKL_DATA.

@@ -5,25 +5,28 @@ import math
 import os
 
 from svdkl.grid import MIN_POINTS
+from svdkl.inducing.posterior import family_of_axis
 from svdkl.inducing.prior import LONG_AXIS
 
 GIB = 2**30
 COPIES = 4  # a parameter, its gradient and the two moments of Adam
 WORKING_COPIES = 6  # float64 matrices of a factor's size alive at the peak of a step, forward and back
+POINT_NUMBERS = 330  # float64 numbers for each point of an axis: cells, their factors and transforms, forward and back
 BATCH = 1024
 
 
 def estimate_bytes(num_gps: int, sizes: tuple[int, ...], family: str, prior: str = "auto") -> int:
     """Bytes that J GPs on one lattice take to train: parameters with optimiser state, and the work of one step."""
     m = math.prod(sizes)
-    dense_family = sum(size * size for size in sizes) if family == "cholesky" else 0
+    dense_family = sum(size * size for size in sizes if family_of_axis(family, size) == "cholesky")
     # "auto" may still take the dense form for a kernel that cannot be wound around a ring: count the worse case only
     # where it is asked for.
     dense_prior = sum(size * size for size in sizes if prior == "toeplitz" or (prior == "auto" and size < LONG_AXIS))
     parameters = 4 * COPIES * num_gps * (m + dense_family)
     work = 8 * WORKING_COPIES * num_gps * (m + dense_family + dense_prior)
+    along_axes = 8 * POINT_NUMBERS * num_gps * sum(sizes)
     rows = 16 * BATCH * num_gps * 4 ** len(sizes)
-    return parameters + work + rows
+    return parameters + work + along_axes + rows
 
 
 def available_bytes() -> int:

@@ -88,7 +88,7 @@ def test_help_names_every_option(call, monkeypatch):
         assert parameter.help.split()[0] in text
     assert "The Gaussian processes" in text
     commands = re.findall(r"^\S (\w+) ", call("--help"), re.MULTILINE)
-    assert commands == ["demo", "train", "predict", "evaluate", "report", "reproduce", "export", "doctor"]
+    assert commands == ["demo", "train", "predict", "evaluate", "report", "reproduce", "bench", "export", "doctor"]
     assert call("") == call("--help")
 
 

@@ -96,7 +96,7 @@ def test_dry_run_and_refusals(instead, capsys):
     ]
     assert list(Path().iterdir()) == []
     for arguments, part in (
-        (["images"], "'images'"),
+        (["sounds"], "'sounds'"),
         (["uci", "--only", "fold=9"], "'9'"),
         (["uci", "--threads", "0"], "--threads"),
     ):

@@ -145,6 +145,25 @@ def test_the_held_out_evidence_leaves_the_network_alone_and_raises_the_bound():
     assert {parameter.requires_grad for parameter in model.parameters()} == {True}
 
 
+@pytest.mark.parametrize("likelihood", ["gaussian", "student_t"])
+def test_the_held_out_evidence_finds_a_noise_that_training_has_not_come_down_to(likelihood):
+    generator = torch.Generator().manual_seed(0)
+
+    def plane(num_rows: int) -> Rows:
+        x = torch.randn(num_rows, 2, generator=generator)
+        return Rows(x, x @ torch.tensor([0.8, -0.6]) + 0.01 * torch.randn(num_rows, generator=generator))
+
+    rows, held_out, test = plane(600), plane(150), plane(300)
+    torch.manual_seed(0)
+    config = TrainingConfig(batch_size=64, pretrain_epochs=15, joint_epochs=3, net_rate=3e-3, evidence_steps=30)
+    net = MLP(2, (32,), 8)
+    model = train(net, 8, 1, likelihood, rows, held_out, config, {"grid_size": 16})
+    predicted = model.predict(test.x)
+    error = (predicted.mean[:, 0] - test.y).square()
+    assert error.mean().sqrt() < 0.1
+    assert 0.4 < (error / predicted.variance[:, 0]).mean() < 2
+
+
 def test_batches_hold_every_row_once():
     rows = Rows(torch.arange(10.0)[:, None], torch.arange(10), torch.arange(10) / 10)
     source = InMemory(rows)

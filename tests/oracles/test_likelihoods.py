@@ -185,3 +185,11 @@ def test_dense_references_agree_with_each_other():
     row = dense.axis_rows(torch.tensor([2.25], dtype=torch.float64), 6)[0]
     expected = [0.0] + [dense.keys(torch.tensor(2.25 - i, dtype=torch.float64)).item() for i in range(1, 5)] + [0.0]
     close(row, torch.tensor(expected, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("name", ["gaussian", "student_t"])
+def test_real_targets_take_over_a_noise(name):
+    likelihood = build_likelihood(name, 2).double()
+    variance = torch.tensor([0.37, 4.1], dtype=torch.float64)
+    likelihood.set_noise(variance)
+    close(likelihood.predictive_terms(torch.zeros(3, 2, dtype=torch.float64))[1], variance.expand(3, 2))

@@ -1,11 +1,24 @@
 """The families of L_d against the matrix written out from their raw parameters."""
 
+import dense
 import pytest
 import torch
 from tolerances import close
 
-from oracles.twins import FAMILIES, NUM_GPS, axis_factor, random_gps, same, uniform
-from svdkl.inducing.posterior import inverse_softplus
+from oracles.twins import (
+    FAMILIES,
+    FORMS,
+    LATTICES,
+    NUM_GPS,
+    axis_factor,
+    random_gps,
+    random_positions,
+    same,
+    uniform,
+    write_out,
+)
+from svdkl.inducing.posterior import BandedFactor, inverse_softplus
+from svdkl.linalg.banded import banded_gram
 
 SIZES = [4, 6, 9]  # a band of four below the diagonal holds all of the first
 
@@ -19,7 +32,10 @@ def test_factor(family, size):
     x = torch.randn(NUM_GPS, size, 3, dtype=torch.float64, requires_grad=True)
     same(factor.dense(), L, raw)
     same(factor.matmul(x), L @ x, [*raw, x])
+    same(factor.times_rows(x.mT), x.mT @ L, [*raw, x])
     same(factor.log_det(), torch.logdet(S), raw)
+    same(factor.trace(), S.diagonal(0, 1, 2).sum(-1), raw)
+    close(S, S.triu(1 - factor.width).tril(factor.width - 1))
     for width in (1, 4):
         diagonals = [S.diagonal(k, 1, 2) for k in range(width)]
         padded = [torch.nn.functional.pad(diagonal, (0, size - diagonal.shape[-1])) for diagonal in diagonals]
@@ -36,6 +52,28 @@ def test_assign(family, size):
     factor.assign(L)
     held = {"cholesky": size, "banded": 4, "mean_field": 0}[family]
     close(factor.dense(), L.triu(-held))
+
+
+def test_banded_gram_twice_differentiated():
+    bands = torch.randn(2, 3, 6, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradgradcheck(lambda x: banded_gram(x, 4), bands)
+
+
+@pytest.mark.parametrize("sizes", LATTICES)
+def test_auto_mixes_families(sizes, monkeypatch):
+    """Some axes banded, others not: what is written out from each is what is read off."""
+    monkeypatch.setattr("svdkl.inducing.posterior.LONG_AXIS", 6)
+    for form in FORMS:
+        gps = random_gps(sizes, "auto", True, form)
+        assert [isinstance(factor, BandedFactor) for factor in gps.posterior.axes] == [size >= 6 for size in sizes]
+        positions, q, prior = random_positions(9, sizes), write_out(gps), gps.prior()
+        M = dense.interpolation_matrices(positions, sizes)
+        marginals = gps.tables(prior, torch.float64).at(positions)
+        inputs = [*gps.parameters(), positions]
+        same(marginals.mean, (M @ q.mean.unsqueeze(-1)).squeeze(-1).mT, inputs)
+        same(marginals.variance, (M @ q.S @ M.mT).diagonal(0, 1, 2).mT, inputs)
+        kl = torch.stack([dense.kl_gaussians(q.mean[j], q.S[j], q.K[j]) for j in range(NUM_GPS)])
+        same(gps.kl(prior), kl, inputs, "jittered")
 
 
 def test_inverse_softplus():

@@ -5,10 +5,12 @@ import pytest
 import torch
 from tolerances import close
 
-from oracles.twins import FORMS, KERNELS, LATTICES, NUM_GPS, axis_covariances, random_gps, same
+from oracles.twins import FORMS, KERNELS, LATTICES, NUM_GPS, axis_covariances, random_gps, same, uniform
 from svdkl.grid import Grid
 from svdkl.inducing.prior import build_prior
 from svdkl.kernels import AxisKernel, build_kernel
+from svdkl.linalg.circulant import circulant_column, even_transform
+from svdkl.linalg.congruence import circulant_congruence
 
 CPU = torch.device("cpu")
 
@@ -90,6 +92,51 @@ def test_ring_of_long_lengthscales_stays_positive(size):
     close(axis.multiply(x), matrix @ x)
     close(axis.colour(axis.colour(x)), matrix @ x)
     close(axis.log_det(), torch.logdet(matrix))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_rows_times_the_root(form):
+    gps = random_gps((9,), form=form)
+    (axis,), (K,) = gps.prior().axes, axis_covariances(gps)
+    rows = torch.randn(NUM_GPS, 4, 9, dtype=torch.float64, requires_grad=True)
+    same(axis.colour_rows(rows), rows @ roots_of([K], gps.forms), [*gps.kernel.parameters(), rows])
+
+
+@pytest.mark.parametrize("m", [4, 7, 8])
+def test_even_transform(m):
+    """Sums of cosines over the whole of a sequence, from its half."""
+    half = torch.randn(NUM_GPS, m // 2 + 1, dtype=torch.float64, requires_grad=True)
+    whole = half[:, [min(n, m - n) for n in range(m)]]
+    frequency, n = torch.arange(m // 2 + 1, dtype=torch.float64), torch.arange(m, dtype=torch.float64)
+    same(even_transform(half, m), whole @ torch.cos(2 * torch.pi * frequency * n[:, None] / m), [half])
+    close(circulant_column(even_transform(half, m), m), whole)
+
+
+def spectrum_and_bands(m, width):
+    """Of a circulant C, and what lies on and above the diagonal of a banded symmetric W, with zeros past the ends."""
+    spectrum = uniform(NUM_GPS, m // 2 + 1, low=0.1, high=2).requires_grad_()
+    inside = torch.arange(m) + torch.arange(width)[:, None] < m
+    free = torch.randn(NUM_GPS, width, m, dtype=torch.float64, requires_grad=True)
+    return spectrum, free, free * inside
+
+
+@pytest.mark.parametrize("wanted", [1, 4])
+@pytest.mark.parametrize(("m", "width"), [(4, 1), (4, 3), (7, 2), (9, 5), (12, 5), (6, 6)])
+def test_congruence(m, width, wanted):
+    """Diagonals of C W C: for odd and even rings, also where a band reaches all around."""
+    spectrum, free, bands = spectrum_and_bands(m, width)
+    upper = sum(torch.diag_embed(bands[:, k, : m - k], k) for k in range(width))
+    W = upper + upper.triu(1).mT
+    C = dense.circulant(circulant_column(spectrum, m))
+    product = C @ W @ C
+    diagonals = [torch.nn.functional.pad(product.diagonal(k, 1, 2), (0, k)) for k in range(wanted)]
+    same(circulant_congruence(spectrum, bands, wanted), torch.stack(diagonals, 1), [spectrum, free])
+
+
+def test_congruence_twice_differentiated():
+    spectrum, free, bands = spectrum_and_bands(5, 2)
+    inside = bands.detach() != 0
+    assert torch.autograd.gradgradcheck(lambda s, b: circulant_congruence(s, b * inside, 4), (spectrum, free))
 
 
 class NotQuiteAKernel(AxisKernel):

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from svdkl.cli.bench import bench
 from svdkl.cli.demo import demo
 from svdkl.cli.doctor import doctor
 from svdkl.cli.evaluate import evaluate
@@ -63,7 +64,8 @@ def _interruptible(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 COMMANDS = {
-    function.__name__: function for function in (demo, train, predict, evaluate, report, reproduce, export, doctor)
+    function.__name__: function
+    for function in (demo, train, predict, evaluate, report, reproduce, bench, export, doctor)
 }
 for name, function in COMMANDS.items():
     app.command(name)(_interruptible(function))

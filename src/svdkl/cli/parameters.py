@@ -106,10 +106,10 @@ PARAMETERS = {
         ),
         Parameter(
             "posterior",
-            "cholesky",
-            choice("cholesky", "banded", "mean_field"),
+            "auto",
+            choice("auto", "cholesky", "banded", "mean_field"),
             PROCESSES,
-            "Covariance of the inducing points: cholesky, banded or mean_field.",
+            "Covariance of the inducing points: cholesky, banded, mean_field or auto, by the points of each axis.",
         ),
         Parameter("evidence", True, FLAG, PROCESSES, "Fit the posterior once more to the held-out rows."),
     )

@@ -84,7 +84,7 @@ class DeepKernelEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         ----------
         X
             A numpy array, pandas or polars DataFrame, pyarrow Table: numbers, booleans, text, times, missing values.
-            With a network of your own, numbers of any shape (rows, ...).
+            With a network of your own, numbers of any shape (rows, ...), such as images.
         y
             One target a row; for the regressor also several.
         sample_weight
@@ -216,7 +216,9 @@ class DeepKernelEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _encode(self, X: Any) -> Tensor:
         """Checked inputs as the network takes them."""
-        return torch.from_numpy(np.ascontiguousarray(X)) if self.encoder_ is None else self.encoder_.transform(X)
+        if self.encoder_ is not None:
+            return self.encoder_.transform(X)
+        return torch.from_numpy(np.require(X, requirements=["C", "W"]))  # torch warns of arrays that are read-only
 
     def _rows(self, given: Given) -> Rows:
         device = choose_device(self.device)

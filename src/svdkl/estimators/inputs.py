@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_array, validate_data
 
+from svdkl.features.pixels import reads_bytes
 from svdkl.tabular.columns import open_table
 from svdkl.tabular.values import Column
 
@@ -35,9 +36,10 @@ def read_table(estimator: Any, X: Any, reset: bool) -> Any:
     return array
 
 
-def read_numbers(estimator: Any, X: Any, reset: bool) -> npt.NDArray[np.float32]:
-    """Rows of numbers of any shape, for a network that is not ours: float32, finite."""
-    array = check_array(X, dtype=np.float32, allow_nd=True, input_name="X", estimator=estimator)
+def read_numbers(estimator: Any, X: Any, reset: bool) -> npt.NDArray[Any]:
+    """Rows of numbers of any shape, for a network that is not ours: float32, finite; bytes, if it reads bytes."""
+    kept = [np.float32, np.uint8] if reads_bytes(estimator.net) else np.float32
+    array = check_array(X, dtype=kept, allow_nd=True, input_name="X", estimator=estimator)
     validate_data(estimator, X, reset=reset, skip_check_array=True)
     if reset:
         estimator.input_shape_ = array.shape[1:]
@@ -77,13 +79,14 @@ def take_rows(X: Any, rows: Index | slice) -> Any:
 def order_of_content(X: Any, *beside: npt.NDArray[Any] | None) -> Index:
     """Positions that put rows into an order that depends on what they hold, not on where they stood."""
     if isinstance(X, np.ndarray) and X.dtype.kind in "fiub":
-        keys = [X.reshape(len(X), -1).astype(np.float64)]
+        # Images stay bytes: at eight bytes a pixel they could fill the memory.
+        keys = [X if X.dtype == np.uint8 and X.ndim > 2 else X.astype(np.float64)]
     else:
         table = open_table(X)
         keys = [_key(table.read(i)) for i in range(len(table.names))]
-    keys += [array.reshape(len(array), -1).astype(np.float64) for array in beside if array is not None]
-    rows = np.ascontiguousarray(np.concatenate(keys, 1))
-    return rows.view(np.dtype((np.void, rows.shape[1] * rows.itemsize))).ravel().argsort(kind="stable")
+    keys += [array.astype(np.float64) for array in beside if array is not None]
+    rows = np.concatenate([np.ascontiguousarray(key.reshape(len(key), -1)).view(np.uint8) for key in keys], 1)
+    return rows.view(np.dtype((np.void, rows.shape[1]))).ravel().argsort(kind="stable")
 
 
 def _key(column: Column) -> npt.NDArray[np.float64]:

@@ -43,9 +43,11 @@ class SVDKLRegressor(RegressorMixin, DeepKernelEstimator):  # type: ignore[misc]
     likelihood
         "gaussian"; "student_t" for targets with outliers; "poisson" and "negative_binomial" for counts.
     hidden, num_features, dropout, encoding, normalise, residual
-        The network: see :class:`~svdkl.features.tabular.TabularNet`. "auto" depends on the number of rows.
+        The network: see :class:`~svdkl.features.tabular.TabularNet`. "auto" depends on the number of rows
+        and, for dropout, on the kind of target.
     net
-        A torch module of your own, from rows (B, ...) of X, as float32, to features (B, Q).
+        A torch module of your own, from rows (B, ...) of X, as float32, to features (B, Q). Images of uint8 stay what
+        they are for one that has a :class:`~svdkl.features.pixels.Standardise`.
     gps, grid_size, dims_per_gp, kernel, posterior
         The processes: see :class:`~svdkl.head.GPHead`.
     evidence
@@ -111,7 +113,7 @@ class SVDKLRegressor(RegressorMixin, DeepKernelEstimator):  # type: ignore[misc]
         grid_size: Any = 32,
         dims_per_gp: Any = 1,
         kernel: Any = "rbf",
-        posterior: Any = "cholesky",
+        posterior: Any = "auto",
         evidence: Any = True,
         max_iter: Any = "auto",
         batch_size: Any = "auto",

@@ -15,7 +15,7 @@ import torch
 
 from svdkl.estimators.classifier import SVDKLClassifier
 from svdkl.experiments.datasets.nycflights import load_nycflights
-from svdkl.interpolation_cpu import FusedMarginals, _kernels, eager_marginals
+from svdkl.interpolation import marginals
 from svdkl.shapes import Tensor
 
 OK, NOTE, FAIL = "OK", "note", "FAIL"
@@ -166,13 +166,13 @@ def _distributed() -> Iterator[Finding]:
 
 def _fused_kernel() -> Iterator[Finding]:
     generator = torch.Generator().manual_seed(0)
-    table = torch.randn(5, 4, 50, 31, generator=generator)
-    positions = 31 * torch.rand(20_000, 50, generator=generator)
+    values, roots = torch.randn(50, 32, generator=generator), [torch.randn(4, 4, 50, 31, generator=generator)]
+    positions = 31 * torch.rand(20_000, 50, 1, generator=generator)
     start = time.perf_counter()
-    FusedMarginals.apply(table, positions[:10])
+    marginals(values, roots, positions[:10], "cpu")
     ready = time.perf_counter() - start
-    fused, fused_time = _timed(lambda: FusedMarginals.apply(table, positions))
-    eager, eager_time = _timed(lambda: eager_marginals(table, positions))
+    fused, fused_time = _timed(lambda: marginals(values, roots, positions, "cpu"))
+    eager, eager_time = _timed(lambda: marginals(values, roots, positions, "eager"))
     difference = max(float(((a - b).abs() / (1 + b.abs())).max()) for a, b in zip(fused, eager, strict=True))
     times = f"{1e3 * fused_time:.1f} ms, without it {1e3 * eager_time:.1f} ms"
     if difference <= TOLERANCE:
@@ -197,8 +197,9 @@ def _timed(function: Callable[[], tuple[Tensor, ...]]) -> tuple[tuple[Tensor, ..
 
 
 def _kernel_cache() -> Iterator[Finding]:
-    forward: Any = _kernels()[0]
-    place = forward.stats.cache_path
+    from svdkl.interpolation.cpu_line import _forward  # loads numba
+
+    place = _forward.stats.cache_path
     if place is not None and os.access(place, os.W_OK):
         yield Finding("kernel cache", OK, str(place))
     else:

@@ -5,13 +5,14 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import product
 
-from svdkl.experiments.baselines import MODELS, model_of
+from svdkl.experiments.baselines import MODELS
 from svdkl.experiments.datasets.dataset import Task as Kind
 
 WHOLE = Fraction(1)
 QUICK = "quick/"  # before a suite's name, and so the folder of its results
 QUICK_ROWS = 4_000
-QUICK_MODELS = ("dnn", "dnn_plus", "dnn_gp", "svdkl_paper", "svdkl", "lightgbm")
+QUICK_EPOCHS = 6
+QUICK_MODELS = ("dnn", "dnn_plus", "dnn_gp", "cnn", "cnn_plus", "cnn_gp", "svdkl_paper", "svdkl", "lightgbm")
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,10 @@ class Suite:
         Shares of the training rows that the models in ``models_on_parts`` are fitted to as well.
     max_rows
         Training rows at most, drawn at random; None for all.
+    max_epochs
+        Of models on images, at most; None for the whole budget of a set.
+    fewer_seeds
+        The seeds of a set that has not all of them.
     """
 
     name: str
@@ -73,13 +78,15 @@ class Suite:
     parts: tuple[Fraction, ...] = ()
     models_on_parts: tuple[str, ...] = ()
     max_rows: int | None = None
+    max_epochs: int | None = None
+    fewer_seeds: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     def tasks(self) -> Iterator[Task]:
         """All fits, one data set after the other, and on it one run of all models after the other."""
         every = product(self.datasets, self.shares, self.folds, self.seeds, self.models)
         for dataset, share, fold, seed, model in every:
             on_share = share == WHOLE or model in self.models_on_parts
-            if on_share and fold in self.folds_of(dataset, model):
+            if on_share and fold in self.folds_of(dataset, model) and seed in self.seeds_of(dataset):
                 yield Task(self.name, dataset, model, fold, seed, share)
 
     @property
@@ -89,11 +96,19 @@ class Suite:
 
     def folds_of(self, dataset: str, result: str) -> tuple[int, ...]:
         """The folds of a set on which the model of a result is fitted."""
-        return self.fewer_folds.get((dataset, model_of(result)), self.folds)
+        return self.fewer_folds.get((dataset, self.model_of(result)), self.folds)
+
+    def seeds_of(self, dataset: str) -> tuple[int, ...]:
+        """The seeds with which models are fitted to a set."""
+        return self.fewer_seeds.get(dataset, self.seeds)
 
     def results_of(self, model: str) -> tuple[str, ...]:
         """Names of the results that one fit of a model gives."""
         return MODELS[model].results(model)
+
+    def model_of(self, result: str) -> str:
+        """The model of this suite from whose fit a result comes."""
+        return next(model for model in self.models if result in self.results_of(model))
 
     @property
     def results(self) -> tuple[str, ...]:
@@ -156,6 +171,35 @@ SUITES: dict[str, Suite] = {
             folds=tuple(range(10)),
             seeds=(0,),
         ),
+        Suite(
+            "images",
+            "Classes from images",
+            "classification",
+            ("mnist_binary", "mnist", "cifar10", "tiny_imagenet20"),
+            ("cnn", "cnn_plus", "cnn_gp", "svdkl_paper", "svdkl"),
+            folds=(0,),
+            seeds=(0, 1, 2),
+            fewer_seeds={"cifar10": (0, 1), "tiny_imagenet20": (0, 1)},
+        ),
+        Suite(
+            "resnet",
+            "ResNet-20 on CIFAR-10",
+            "classification",
+            ("cifar10_resnet",),
+            ("cnn", "svdkl_paper", "svdkl"),
+            folds=(0,),
+            seeds=(0,),
+        ),
+        # Apart from the others: few have a copy of the set.
+        Suite(
+            "svhn",
+            "House numbers",
+            "classification",
+            ("svhn",),
+            ("cnn", "cnn_plus", "cnn_gp", "svdkl_paper", "svdkl"),
+            folds=(0,),
+            seeds=(0, 1),
+        ),
         # Two sets that need no file, to see in minutes that all is in place.
         Suite(
             "smoke",
@@ -198,6 +242,8 @@ def quick(suite: Suite) -> Suite:
         seeds=suite.seeds[:1],
         fewer_folds={},
         max_rows=QUICK_ROWS,
+        max_epochs=QUICK_EPOCHS,
+        fewer_seeds={},
     )
 
 
@@ -229,7 +275,7 @@ def select(suite: Suite, only: Mapping[str, set[str]]) -> list[Task]:
                 f"Expected a {key} of the suite {suite.name} out of {', '.join(sorted(known[key]))}, got {value!r}."
             )
     chosen = {**known, **only}
-    models = {model_of(result) for result in chosen["model"]}
+    models = {suite.model_of(result) for result in chosen["model"]}
     tasks = [
         task
         for task in suite.tasks()

@@ -111,7 +111,8 @@ def _missing(suite: Suite, dataset: str, by_model: ByModel) -> str:
     short = [
         f"`{model}` ({len(by_model.get(model, []))} of {expected})"
         for model in suite.results
-        if len(by_model.get(model, [])) < (expected := len(suite.folds_of(dataset, model)) * len(suite.seeds))
+        if len(by_model.get(model, []))
+        < (expected := len(suite.folds_of(dataset, model)) * len(suite.seeds_of(dataset)))
     ]
     for model, results in by_model.items():
         # A rival whose time grows faster than the rows says to how many of them it was fitted.
@@ -130,7 +131,7 @@ def _fitted_rows(result: Result) -> tuple[int, int]:
 
 def _times(dataset: str, by_model: ByModel) -> str:
     """How many times as long as the network alone SV-DKL trains, over the runs that both have."""
-    network = {result.run: result.metrics["train_seconds"] for result in by_model.get("dnn", [])}
+    network = {result.run: result.metrics["train_seconds"] for result in by_model.get("dnn") or by_model.get("cnn", [])}
     ratios = []
     for model in OURS:
         runs = [result for result in by_model.get(model, []) if result.run in network]

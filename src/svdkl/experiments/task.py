@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from svdkl.experiments.baselines import Baseline, ClassBaseline, RealBaseline, make_baseline
+from svdkl.experiments.baselines import Baseline, ClassBaseline, RealBaseline, make_baseline, make_image_baseline
 from svdkl.experiments.baselines.interface import Floats, Gaussian, Labels
 from svdkl.experiments.baselines.temperature import Temperature, deviation_factor
-from svdkl.experiments.datasets import hold_out, load_dataset, split
-from svdkl.experiments.datasets.dataset import Array, Rows
+from svdkl.experiments.datasets import ImageSet, hold_out, load_dataset, split
+from svdkl.experiments.datasets.dataset import Array, Inputs, Rows
 from svdkl.experiments.provenance import provenance
 from svdkl.experiments.results import checkpoint_of, folder_of, open_scratch, remove_remains, write_result
 from svdkl.experiments.suites import WHOLE, Suite, Task
@@ -46,7 +45,7 @@ class Outcome:
 class Part:
     """Some rows of a data set."""
 
-    X: pa.Table
+    X: Inputs
     y: Array
 
 
@@ -65,11 +64,14 @@ def run_task(
     fit_rows, validation_rows = hold_out(dataset, train_rows, task.seed)
 
     def part(index: Rows) -> Part:
-        return Part(dataset.table.take(pa.array(index)), dataset.target[index])
+        return Part(dataset.take(index), dataset.target[index])
 
     fit, validation, test = part(fit_rows), part(validation_rows), part(rows.test)
     open_scratch(scratch)
-    model = make_baseline(task.model, dataset.task)
+    if isinstance(dataset, ImageSet):
+        model = make_image_baseline(task.model, dataset.name, suite.max_epochs)
+    else:
+        model = make_baseline(task.model, dataset.task)
     checkpoint = model.checkpoint = checkpoint_of(scratch, task)
     before = epochs_before(checkpoint.parent)
     start = time.perf_counter()
@@ -78,7 +80,7 @@ def run_task(
     outcomes = score(model, suite.results_of(task.model), validation, test, train_seconds)
 
     sizes = {"n_train": len(train_rows), "n_fit": len(fit.y), "n_validation": len(validation.y), "n_test": len(test.y)}
-    sizes |= {"n_columns": fit.X.num_columns, "peak_memory": peak_memory()}
+    sizes |= {"n_columns": int(np.prod(fit.X.shape[1:])), "peak_memory": peak_memory()}
     where = provenance(task.seed, f"python -m svdkl.experiments {' '.join(task.arguments)}")
     remove_remains(results, task, suite.results_of(task.model))
     for name, outcome in outcomes.items():

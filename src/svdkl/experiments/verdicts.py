@@ -10,7 +10,7 @@ from svdkl.experiments.results import Result
 from svdkl.experiments.suites import Suite
 
 OURS = ("svdkl_paper", "svdkl")
-RIVALS = ("dnn", "dnn_temperature", "dnn_plus", "dnn_gp")
+RIVALS = ("dnn", "cnn", "dnn_temperature", "dnn_plus", "cnn_plus", "dnn_gp", "cnn_gp")
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import math
 
 import torch
 
-from svdkl.inducing.posterior import AxisFactor, BandedFactor, DiagonalFactor, Posterior
+from svdkl.inducing.posterior import AxisFactor, Posterior
 from svdkl.inducing.prior import AxisPrior, CirculantAxis, Prior
 from svdkl.linalg.circulant import circulant_column
 from svdkl.linalg.kronecker import kron_log_det, kron_trace
@@ -36,8 +36,8 @@ def kl_divergence(posterior: Posterior, prior: Prior) -> Float[Tensor, "J"]:
 
 def trace_of_solve(axis: AxisPrior, factor: AxisFactor) -> Float[Tensor, "J"]:
     """tr(K_d^-1 S_d) for one axis: ||R^-1 L||^2, or, on a ring, from the few diagonals of S that are not zero."""
-    if isinstance(axis, CirculantAxis) and isinstance(factor, (BandedFactor, DiagonalFactor)):
-        width = factor.bands().shape[-2] if isinstance(factor, BandedFactor) else 1
+    if isinstance(axis, CirculantAxis) and factor.width < factor.size:
+        width = factor.width
         inverse = circulant_column(1 / axis.spectrum, axis.size)[:, :width]
         twice = torch.full_like(inverse, 2.0)
         twice[:, 0] = 1.0  # off-diagonal entries stand above and below the main diagonal

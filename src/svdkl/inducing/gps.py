@@ -34,7 +34,8 @@ class GridGPs(nn.Module):
     kernel
         A name, a kernel, or one an axis; see :func:`svdkl.kernels.build_kernel`.
     posterior
-        Family of q(u): "cholesky" (the paper's), "banded" or "mean_field".
+        Family of q(u): "cholesky" (the paper's), "banded", "mean_field", or "auto": axis by axis, Cholesky below 256
+        points, banded from there on.
     whitened
         Whether q is parameterised on u = R v (default) or directly.
     prior
@@ -50,7 +51,7 @@ class GridGPs(nn.Module):
         num_gps: int,
         sizes: tuple[int, ...],
         kernel: KernelLike = "rbf",
-        posterior: str = "cholesky",
+        posterior: str = "auto",
         whitened: bool = True,
         prior: str = "auto",
         jitter: float = 1e-6,
@@ -164,8 +165,10 @@ class GridGPs(nn.Module):
         """Cov_q(f_j(x), f_j(x')) = M_x S M_x'^T."""
         result = torch.ones(())
         for d, (axis, factor) in enumerate(zip(prior.axes, self.posterior.axes, strict=True)):
-            root = axis.colour(factor.dense()) if self.posterior.whitened else factor.dense()
-            result = result * ((self._axis_rows(left, d) @ root) @ (self._axis_rows(right, d) @ root).mT)
+            rows, columns = (self._axis_rows(positions, d) for positions in (left, right))
+            if self.posterior.whitened:
+                rows, columns = axis.colour_rows(rows), axis.colour_rows(columns)
+            result = result * (factor.times_rows(rows) @ factor.times_rows(columns).mT)
         return result
 
     def _axis_rows(self, positions: Float[Tensor, "B J D"], axis: int) -> Float[Tensor, "J B m_d"]:

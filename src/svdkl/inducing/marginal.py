@@ -9,18 +9,13 @@ from typing import NamedTuple
 
 import torch
 
-from svdkl.inducing.posterior import AxisFactor, BandedFactor, CholeskyFactor, Posterior
+from svdkl.inducing.posterior import AxisFactor, Posterior
 from svdkl.inducing.prior import AxisPrior, CirculantAxis, Prior
-from svdkl.interpolation import (
-    NEIGHBOURS,
-    cell_cubics,
-    cubic_coefficients,
-    interpolate,
-)
-from svdkl.interpolation_cpu import FusedMarginals, eager_marginals
+from svdkl.interpolation import NEIGHBOURS, cubic_coefficients, marginals
 from svdkl.linalg.banded import dense_gram
 from svdkl.linalg.cholesky import unrolled_cholesky
-from svdkl.linalg.circulant import circulant_column, circulant_sqrt
+from svdkl.linalg.circulant import circulant_sqrt
+from svdkl.linalg.congruence import circulant_congruence
 from svdkl.shapes import Float, Tensor
 
 
@@ -37,24 +32,9 @@ class MarginalTables(NamedTuple):
     mean: Float[Tensor, "J ..."]
     roots: tuple[Float[Tensor, "4 4 J cells"], ...]  # for each axis, four cubics a cell, whose squares add up
 
-    def at(self, positions: Float[Tensor, "B J D"]) -> Marginals:
-        """q(f_ij) at these positions."""
-        if len(self.roots) == 1:  # one axis: the mean is a fifth cubic, read in the same pass
-            return _cubic_marginals(cell_cubics(self.mean), self.roots[0], positions[..., 0])
-        variance = torch.ones_like(positions[..., 0])
-        for d, roots in enumerate(self.roots):
-            variance = variance * _cubic_marginals(torch.zeros_like(roots[0]), roots, positions[..., d]).variance
-        return Marginals(interpolate(self.mean, positions), variance)
-
-
-def _cubic_marginals(
-    mean: Float[Tensor, "4 J cells"], roots: Float[Tensor, "4 4 J cells"], position: Float[Tensor, "B J"]
-) -> Marginals:
-    """A cubic and a sum of squared cubics along one axis: by the fused kernel where there is one."""
-    table = torch.cat([mean.unsqueeze(0), roots])
-    if position.device.type == "cpu" and not torch.compiler.is_compiling():
-        return Marginals(*FusedMarginals.apply(table, position))
-    return Marginals(*eager_marginals(table, position))
+    def at(self, positions: Float[Tensor, "B J D"], interpolation: str = "auto") -> Marginals:
+        """q(f_ij) at these positions, by the backend of that name; see :func:`svdkl.interpolation.marginals`."""
+        return Marginals(*marginals(self.mean, self.roots, positions, interpolation))
 
 
 def tabulate(posterior: Posterior, prior: Prior | None, dtype: torch.dtype) -> MarginalTables:
@@ -74,39 +54,9 @@ def central_diagonals(factor: AxisFactor, axis: AxisPrior | None) -> Float[Tenso
     """diagonals[k, i] = S_d[i, i + k], k < 4, where S_d = L L^T, or R L L^T R^T if an axis to colour with is given."""
     if axis is None:
         return factor.gram(NEIGHBOURS)
-    if isinstance(axis, CirculantAxis) and not isinstance(factor, CholeskyFactor):
-        return _ring_diagonals(axis, factor)
+    if isinstance(axis, CirculantAxis) and factor.width < factor.size:
+        return circulant_congruence(circulant_sqrt(axis.spectrum), factor.gram(factor.width), NEIGHBOURS)
     return dense_gram(axis.colour(factor.dense()), NEIGHBOURS)
-
-
-def _ring_diagonals(axis: CirculantAxis, factor: AxisFactor) -> Float[Tensor, "J 4 m"]:
-    """Central diagonals of R W R for a circulant R and a banded W = L L^T, without forming either.
-
-    With W[l, l + o] = w_o[l] and R[i, l] = r[i - l],
-
-        (R W R)[i, i + k] = sum_o sum_l r[i - l] r[i + k - l - o] w_o[l]:
-
-    for each offset o the product of w_o with the circulant matrix of column r[n] r[n + k - o].
-    """
-    m = axis.size
-    r = circulant_column(circulant_sqrt(axis.spectrum), m)
-    width = factor.bands().shape[-2] if isinstance(factor, BandedFactor) else 1
-    gram = factor.gram(width)
-    diagonals = []
-    for k in range(NEIGHBOURS):
-        total = torch.zeros_like(r)
-        for o in range(width):
-            for offset in {o, -o}:
-                # Below the diagonal, W[l, l - o] = w_o[l - o].
-                w = gram[:, o] if offset >= 0 else gram[:, o].roll(o, -1)
-                total = total + _circular_convolution(r * r.roll(offset - k, -1), w)
-        # Entries that would reach past the end of the axis are not part of any block.
-        diagonals.append(torch.nn.functional.pad(total[:, : m - k], (0, k)))
-    return torch.stack(diagonals, -2)
-
-
-def _circular_convolution(a: Float[Tensor, "J m"], b: Float[Tensor, "J m"]) -> Float[Tensor, "J m"]:
-    return torch.fft.irfft(torch.fft.rfft(a) * torch.fft.rfft(b), n=a.shape[-1])
 
 
 def cell_roots(diagonals: Float[Tensor, "J 4 m"]) -> Float[Tensor, "4 4 J cells"]:

@@ -14,7 +14,8 @@ import torch
 from torch import nn
 from torch.nn.functional import softplus
 
-from svdkl.linalg.banded import banded_dense, banded_gram, banded_matmul, dense_gram
+from svdkl.inducing.prior import LONG_AXIS
+from svdkl.linalg.banded import banded_dense, banded_gram, banded_matmul, dense_gram, rows_times_banded
 from svdkl.linalg.triangular import strictly_lower_matmul
 from svdkl.shapes import Float, Tensor
 
@@ -30,10 +31,15 @@ class AxisFactor(nn.Module, ABC):
     """L_d for J GPs, in float64 when read: the factors are small and their products badly conditioned."""
 
     size: int
+    width: int  # diagonals of L_d that may hold something, and so of S_d on and above its main one
 
     @abstractmethod
     def matmul(self, x: Float[Tensor, "J m r"]) -> Float[Tensor, "J m r"]:
         """L_d X."""
+
+    @abstractmethod
+    def times_rows(self, rows: Float[Tensor, "J r m"]) -> Float[Tensor, "J r m"]:
+        """X L_d."""
 
     @abstractmethod
     def log_det(self) -> Float[Tensor, "J"]:
@@ -69,7 +75,7 @@ class CholeskyFactor(AxisFactor):
 
     def __init__(self, num_gps: int, size: int) -> None:
         super().__init__()
-        self.size = size
+        self.size = self.width = size
         self.raw = nn.Parameter(torch.zeros(num_gps, size, size))
 
     def dense(self) -> Float[Tensor, "J m m"]:
@@ -82,6 +88,10 @@ class CholeskyFactor(AxisFactor):
         narrow = x.to(self.raw.dtype)
         diagonal = softplus(self.raw.diagonal(dim1=-2, dim2=-1)).unsqueeze(-1)
         return (strictly_lower_matmul(self.raw, narrow) + diagonal * narrow).to(x.dtype)
+
+    def times_rows(self, rows: Float[Tensor, "J r m"]) -> Float[Tensor, "J r m"]:
+        """X L_d."""
+        return rows @ self.dense()
 
     def log_det(self) -> Float[Tensor, "J"]:
         """Log |S_d| = 2 sum_p log L_pp."""
@@ -115,10 +125,10 @@ class BandedFactor(AxisFactor):
     def __init__(self, num_gps: int, size: int, bandwidth: int = DEFAULT_BANDWIDTH) -> None:
         super().__init__()
         self.size = size
-        width = min(bandwidth, size - 1)
+        self.width = min(bandwidth, size - 1) + 1
         self.raw_diagonal = nn.Parameter(torch.zeros(num_gps, size))
-        self.lower = nn.Parameter(torch.zeros(num_gps, width, size))
-        below = torch.arange(1, width + 1)[:, None]
+        self.lower = nn.Parameter(torch.zeros(num_gps, self.width - 1, size))
+        below = torch.arange(1, self.width)[:, None]
         self.register_buffer("inside", torch.arange(size) + below < size, persistent=False)
         self.inside: Tensor
 
@@ -134,6 +144,10 @@ class BandedFactor(AxisFactor):
     def matmul(self, x: Float[Tensor, "J m r"]) -> Float[Tensor, "J m r"]:
         """L_d X."""
         return banded_matmul(self.bands(), x)
+
+    def times_rows(self, rows: Float[Tensor, "J r m"]) -> Float[Tensor, "J r m"]:
+        """X L_d."""
+        return rows_times_banded(rows, self.bands())
 
     def log_det(self) -> Float[Tensor, "J"]:
         """Log |S_d|."""
@@ -157,7 +171,7 @@ class BandedFactor(AxisFactor):
     def assign(self, factor: Float[Tensor, "J m m"]) -> None:
         """Take over the diagonals of L_d that the band holds."""
         self.raw_diagonal.copy_(inverse_softplus(factor.diagonal(dim1=-2, dim2=-1)))
-        for k in range(1, self.lower.shape[-2] + 1):
+        for k in range(1, self.width):
             self.lower[:, k - 1, : self.size - k] = factor.diagonal(-k, -2, -1)
 
 
@@ -166,7 +180,7 @@ class DiagonalFactor(AxisFactor):
 
     def __init__(self, num_gps: int, size: int) -> None:
         super().__init__()
-        self.size = size
+        self.size, self.width = size, 1
         self.raw = nn.Parameter(torch.zeros(num_gps, size))
 
     def dense(self) -> Float[Tensor, "J m m"]:
@@ -176,6 +190,10 @@ class DiagonalFactor(AxisFactor):
     def matmul(self, x: Float[Tensor, "J m r"]) -> Float[Tensor, "J m r"]:
         """L_d X."""
         return _positive(self.raw).unsqueeze(-1) * x
+
+    def times_rows(self, rows: Float[Tensor, "J r m"]) -> Float[Tensor, "J r m"]:
+        """X L_d."""
+        return rows * _positive(self.raw).unsqueeze(-2)
 
     def log_det(self) -> Float[Tensor, "J"]:
         """Log |S_d|."""
@@ -206,6 +224,16 @@ FAMILIES: dict[str, Callable[[int, int], AxisFactor]] = {
     "banded": BandedFactor,
     "mean_field": DiagonalFactor,
 }
+FAMILY_CHOICES = ("auto", *FAMILIES)
+
+
+def family_of_axis(family: str, size: int) -> str:
+    """The family itself, or what "auto" stands for on an axis of so many points: "cholesky", from 256 on "banded"."""
+    if family not in FAMILY_CHOICES:
+        raise ValueError(f"Expected a posterior family out of {', '.join(FAMILY_CHOICES)}, got {family!r}.")
+    if family == "auto":
+        return "cholesky" if size < LONG_AXIS else "banded"
+    return family
 
 
 class Posterior(nn.Module):
@@ -213,11 +241,9 @@ class Posterior(nn.Module):
 
     def __init__(self, num_gps: int, sizes: tuple[int, ...], family: str, whitened: bool, scale: float) -> None:
         super().__init__()
-        if family not in FAMILIES:
-            raise ValueError(f"Expected a posterior family out of {', '.join(FAMILIES)}, got {family!r}.")
         self.whitened = whitened
         self.mean = nn.Parameter(torch.zeros(num_gps, *sizes))
-        self.factors = nn.ModuleList([FAMILIES[family](num_gps, size) for size in sizes])
+        self.factors = nn.ModuleList([FAMILIES[family_of_axis(family, size)](num_gps, size) for size in sizes])
         self.set_scale(torch.full((num_gps,), scale))
 
     @property

@@ -18,7 +18,7 @@ from svdkl.linalg.kronecker import along_axis, kron_log_det
 from svdkl.linalg.toeplitz import toeplitz_dense, toeplitz_matmul
 from svdkl.shapes import Float, Tensor
 
-LONG_AXIS = 256  # from here on "auto" takes the circulant form
+LONG_AXIS = 256  # points from which on "auto" takes forms that grow like m log m: circulant here, banded in q(u)
 WRAPS = 6  # how many times a kernel is wound around the ring, either way
 
 
@@ -41,6 +41,10 @@ class DenseAxis(NamedTuple):
     def colour(self, x: Float[Tensor, "J m r"]) -> Float[Tensor, "J m r"]:
         """R X."""
         return self.root @ x
+
+    def colour_rows(self, rows: Float[Tensor, "J r m"]) -> Float[Tensor, "J r m"]:
+        """X R."""
+        return rows @ self.root
 
     def whiten(self, x: Float[Tensor, "J m r"]) -> Float[Tensor, "J m r"]:
         """R^-1 X."""
@@ -74,6 +78,10 @@ class CirculantAxis(NamedTuple):
     def colour(self, x: Float[Tensor, "J m r"]) -> Float[Tensor, "J m r"]:
         """R X, R symmetric."""
         return circulant.circulant_matmul(circulant.circulant_sqrt(self.spectrum), x)
+
+    def colour_rows(self, rows: Float[Tensor, "J r m"]) -> Float[Tensor, "J r m"]:
+        """X R."""
+        return self.colour(rows.mT).mT
 
     def whiten(self, x: Float[Tensor, "J m r"]) -> Float[Tensor, "J m r"]:
         """R^-1 X."""
@@ -162,11 +170,12 @@ def _dense_axis(column: Float[Tensor, "J m"], jitter: float) -> DenseAxis:
 def _circulant_axis(kernel: SeparableKernel, axis: int, distance: Float[Tensor, "m"], jitter: float) -> CirculantAxis:
     """Sum the kernel over all the ways around the ring: again a kernel, since its spectrum is sampled, not cut."""
     m = distance.shape[-1]
+    nearer = distance[: m // 2 + 1]  # half way around; the other half mirrors it
     turns = torch.arange(-WRAPS, WRAPS, device=distance.device, dtype=distance.dtype) * m * distance[1]
-    wound = kernel.column(axis, (turns[:, None] + distance).abs().flatten())
-    column = wound.unflatten(-1, (2 * WRAPS, m)).sum(-2)
+    wound = kernel.column(axis, (turns[:, None] + nearer).abs().flatten())
+    column = wound.unflatten(-1, (2 * WRAPS, len(nearer))).sum(-2)
     # The sum is cut after a few turns. For lengthscales up to half the axis what that leaves below zero is as small as
     # rounding; beyond, the clamp stands in for the turns that are missing.
     floor = max(jitter, torch.finfo(column.dtype).eps)  # a spectrum must not reach zero
-    spectrum = circulant.circulant_spectrum(column).clamp_min(0) + floor * column[:, :1]
+    spectrum = circulant.even_transform(column, m).clamp_min(0) + floor * column[:, :1]
     return CirculantAxis(circulant.circulant_column(spectrum, m), spectrum)

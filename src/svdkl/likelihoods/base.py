@@ -19,6 +19,7 @@ class Likelihood(nn.Module, ABC):
     """p(y | g) for C outputs, with what parameters it needs."""
 
     is_classifier = False
+    is_real = False  # y = g + noise
 
     def __init__(self, num_outputs: int) -> None:
         super().__init__()
@@ -43,6 +44,10 @@ class Likelihood(nn.Module, ABC):
     @abstractmethod
     def predictive_terms(self, latent: Float[Tensor, "*T B P"]) -> tuple[Tensor, Tensor]:
         """Mean and variance of y given the latents; for classes, the probabilities and their entropy."""
+
+    def set_noise(self, variance: Float[Tensor, "C"]) -> None:
+        """Give the noise of real targets this variance."""
+        raise NotImplementedError(f"{type(self).__name__} has no noise of its own")
 
     def entropy(self, probabilities: Float[Tensor, "*T B K"]) -> Float[Tensor, "*T B"]:
         """Entropy in nats of the labels that a classifier gives these probabilities."""

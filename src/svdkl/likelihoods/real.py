@@ -12,6 +12,8 @@ from svdkl.shapes import Float, Tensor
 class Gaussian(Likelihood):
     """y_c ~ N(g_c, noise_c^2), a noise for each output."""
 
+    is_real = True
+
     def __init__(self, num_outputs: int, noise: float = 0.3) -> None:
         super().__init__(num_outputs)
         self.log_noise = nn.Parameter(torch.full((num_outputs,), math.log(noise)))
@@ -44,9 +46,16 @@ class Gaussian(Likelihood):
         """Mean g and variance noise^2."""
         return latent, torch.exp(2 * self.log_noise).to(latent.dtype).expand_as(latent)
 
+    @torch.no_grad()
+    def set_noise(self, variance: Float[Tensor, "C"]) -> None:
+        """noise^2 = variance."""
+        self.log_noise.copy_(0.5 * variance.log())
+
 
 class StudentT(Likelihood):
     """y_c = g_c + scale_c * t, t of Student's distribution: robust against outliers. Degrees of freedom above 2."""
+
+    is_real = True
 
     def __init__(self, num_outputs: int, scale: float = 0.3, degrees: float = 6.0) -> None:
         super().__init__(num_outputs)
@@ -77,3 +86,8 @@ class StudentT(Likelihood):
         """Mean g and variance scale^2 nu / (nu - 2)."""
         variance = torch.exp(2 * self.log_scale - self.log_excess) * self.degrees
         return latent, variance.to(latent.dtype).expand_as(latent)
+
+    @torch.no_grad()
+    def set_noise(self, variance: Float[Tensor, "C"]) -> None:
+        """scale^2 nu / (nu - 2) = variance, with the degrees of freedom as they are."""
+        self.log_scale.copy_(0.5 * (variance.log() + self.log_excess - self.degrees.log()))

@@ -21,19 +21,52 @@ def banded_matmul(bands: Float[Tensor, "*batch w m"], x: Float[Tensor, "*batch m
     return total.movedim(-1, -2)
 
 
+def rows_times_banded(
+    rows: Float[Tensor, "*batch r m"], bands: Float[Tensor, "*batch w m"]
+) -> Float[Tensor, "*batch r m"]:
+    """X L in O(w m) a row: (X L)[i] = sum_k X[i + k] bands[k, i]."""
+    m = bands.shape[-1]
+    total = rows * bands[..., None, 0, :]
+    for k in range(1, bands.shape[-2]):
+        total = total + torch.nn.functional.pad(rows[..., k:] * bands[..., None, k, : m - k], (0, k))
+    return total
+
+
+class _BandedGram(torch.autograd.Function):
+    """Written out, since autograd would fill a buffer of zeros for each shift."""
+
+    @staticmethod
+    def forward(bands: Tensor, width: int) -> Tensor:
+        w, m = bands.shape[-2:]
+        gram = bands.new_zeros(*bands.shape[:-2], width, m)
+        for k in range(min(width, w)):
+            for a in range(w - k):
+                gram[..., k, a:].addcmul_(bands[..., a, : m - a], bands[..., a + k, : m - a])
+        return gram
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, int], output: Tensor) -> None:
+        ctx.save_for_backward(inputs[0])
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        (bands,) = ctx.saved_tensors
+        w, m = bands.shape[-2:]
+        result = torch.zeros_like(bands)
+        for k in range(min(grad.shape[-2], w)):
+            for a in range(w - k):
+                g = grad[..., k, a:]
+                result[..., a, : m - a].addcmul_(g, bands[..., a + k, : m - a])
+                result[..., a + k, : m - a].addcmul_(g, bands[..., a, : m - a])
+        return result, None
+
+
 def banded_gram(bands: Float[Tensor, "*batch w m"], width: int) -> Float[Tensor, "*batch width m"]:
     """The first ``width`` upper diagonals of S = L L^T: gram[k, i] = S[i, i + k].
 
     L[i, l] = bands[i - l, l], so S[i, i + k] = sum_a bands[a, i - a] bands[a + k, i - a].
     """
-    w = bands.shape[-2]
-    grams = []
-    for k in range(width):
-        total = torch.zeros_like(bands[..., 0, :])
-        for a in range(w - k):
-            total = total + shift_down(bands[..., a, :] * bands[..., a + k, :], a)
-        grams.append(total)
-    return torch.stack(grams, -2)
+    return _BandedGram.apply(bands, width)
 
 
 class _DenseGram(torch.autograd.Function):

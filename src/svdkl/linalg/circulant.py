@@ -11,9 +11,15 @@ import torch
 from svdkl.shapes import Float, Tensor
 
 
+def even_transform(half: Float[Tensor, "*batch half"], m: int) -> Float[Tensor, "*batch half"]:
+    """Fourier transform of an even sequence of length m, even too: from and to the first m // 2 + 1 entries."""
+    return m * torch.fft.irfft(half, n=m)[..., : m // 2 + 1]
+
+
 def circulant_spectrum(column: Float[Tensor, "*batch m"]) -> Float[Tensor, "*batch half"]:
     """Eigenvalues of the circulant matrix with this first column."""
-    return torch.fft.rfft(column).real
+    m = column.shape[-1]
+    return even_transform(column[..., : m // 2 + 1], m)
 
 
 def circulant_column(spectrum: Float[Tensor, "*batch half"], m: int) -> Float[Tensor, "*batch m"]:

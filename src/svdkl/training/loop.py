@@ -23,7 +23,7 @@ from svdkl.training.distributed import ALONE, Processes, joined
 from svdkl.training.guard import Guard, snapshot
 from svdkl.training.history import Epoch, History
 from svdkl.training.optimisers import Group, choose_groups, make_optimiser, rate_factor, set_rates
-from svdkl.training.rows import EVALUATION_ROWS, Rows, Source
+from svdkl.training.rows import Rows, Source, rows_at_once
 
 PARTS = ("module", "optimiser", "average")  # of a standing, that are tensors
 
@@ -207,7 +207,7 @@ def held_out_nlp(stage: Stage, held_out: Rows, processes: Processes = ALONE) -> 
     """Mean negative log predictive probability of the held-out rows, of which each process scores its share."""
     stage.module.eval()
     total = weights = 0.0
-    for index in torch.arange(len(held_out))[processes.share(len(held_out))].split(EVALUATION_ROWS):
+    for index in torch.arange(len(held_out))[processes.share(len(held_out))].split(rows_at_once(held_out.x)):
         rows = held_out.take(index)
         weight = torch.ones(len(rows), device=rows.x.device) if rows.weight is None else rows.weight
         try:

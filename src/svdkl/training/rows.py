@@ -1,5 +1,6 @@
 """Rows of data, and where the batches of an epoch come from."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -10,7 +11,8 @@ from svdkl.expectation import Part
 from svdkl.shapes import Tensor
 from svdkl.training.distributed import Processes
 
-EVALUATION_ROWS = 16_384  # at a time
+EVALUATION_ROWS = 16_384  # at a time,
+EVALUATION_NUMBERS = 2**20  # and of images as many as hold so many numbers: their layers are large
 
 
 class Rows(NamedTuple):
@@ -101,9 +103,14 @@ class InMemory(Source):
 
 
 @torch.no_grad()
+def rows_at_once(x: Tensor) -> int:
+    """How many rows to evaluate at a time."""
+    return EVALUATION_ROWS if x.dim() < 3 else max(1, EVALUATION_NUMBERS // math.prod(x.shape[1:]))
+
+
 def map_inputs(x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
     """A function of rows for all of them, a block at a time."""
-    return torch.cat([function(block) for block in x.split(EVALUATION_ROWS)])
+    return torch.cat([function(block) for block in x.split(rows_at_once(x))])
 
 
 def map_rows(rows: Rows, function: Callable[[Tensor], Tensor]) -> Rows:

@@ -16,6 +16,15 @@ def _network(**options: object) -> Callable[[Task], Baseline]:
     return make
 
 
+def _on_images(**options: object) -> Callable[[str, int | None], Baseline]:
+    def make(dataset: str, max_epochs: int | None) -> Baseline:
+        from svdkl.experiments.baselines.image_networks import ImageClassifier
+
+        return ImageClassifier(dataset, max_epochs, **options)
+
+    return make
+
+
 def _boosting(task: Task) -> Baseline:
     from svdkl.experiments.baselines.boosting import BoostingClassifier, BoostingRegressor
 
@@ -57,26 +66,39 @@ def _svm(task: Task) -> Baseline:
 
 @dataclass(frozen=True)
 class Entry:
-    """How to make a model, for which tasks, and under which further name its predictions with one more number are."""
+    """How to make a model, for which tasks, and under which further name its predictions with one more number are.
 
-    make: Callable[[Task], Baseline]
+    Attributes
+    ----------
+    make, tasks
+        For tables; None and empty for a model of images.
+    on_images
+        For images, by the name of their set and the largest number of epochs; None for a model of tables.
+    """
+
+    make: Callable[[Task], Baseline] | None
     title: str
     tasks: tuple[Task, ...] = ("classification", "regression")
     tempered: str = ""
+    on_images: Callable[[str, int | None], Baseline] | None = None
 
     def results(self, own: str) -> tuple[str, ...]:
         """Names of all results of one fit."""
         return (own, self.tempered) if self.tempered else (own,)
 
 
+_PAPER = {"recipe": "svdkl", "gps": "outputs", "evidence": False}
 MODELS: dict[str, Entry] = {
     "dnn": Entry(_network(recipe="dnn"), "network", tempered="dnn_temperature"),
     "dnn_plus": Entry(_network(recipe="dnn_plus"), "network, one more layer"),
     "dnn_gp": Entry(_network(recipe="dnn_gp"), "GP on frozen features"),
+    "cnn": Entry(None, "network", (), "dnn_temperature", _on_images(recipe="dnn")),
+    "cnn_plus": Entry(None, "network, one more layer", (), on_images=_on_images(recipe="dnn_plus")),
+    "cnn_gp": Entry(None, "GP on frozen features", (), on_images=_on_images(recipe="dnn_gp")),
     "svdkl_paper": Entry(
-        _network(recipe="svdkl", gps="outputs", evidence=False), "SV-DKL as in the paper", ("classification",)
+        _network(**_PAPER), "SV-DKL as in the paper", ("classification",), on_images=_on_images(**_PAPER)
     ),
-    "svdkl": Entry(_network(recipe="svdkl"), "SV-DKL"),
+    "svdkl": Entry(_network(recipe="svdkl"), "SV-DKL", on_images=_on_images(recipe="svdkl")),
     "ensemble": Entry(_ensemble, "five networks"),
     "laplace": Entry(_laplace, "network, Laplace last layer", ("classification",)),
     "lightgbm": Entry(_boosting, "LightGBM"),
@@ -101,9 +123,18 @@ def model_of(result: str) -> str:
 def make_baseline(name: str, task: Task) -> Baseline:
     """A model by name."""
     entry = MODELS.get(name)
-    if entry is None or task not in entry.tasks:
+    if entry is None or entry.make is None or task not in entry.tasks:
         raise ValueError(f"Expected a model out of {', '.join(models_for(task))} for {task}, got {name!r}.")
     return entry.make(task)
+
+
+def make_image_baseline(name: str, dataset: str, max_epochs: int | None = None) -> Baseline:
+    """A model by name for a set of images."""
+    entry = MODELS.get(name)
+    if entry is None or entry.on_images is None:
+        known = ", ".join(name for name, entry in MODELS.items() if entry.on_images is not None)
+        raise ValueError(f"Expected a model out of {known} for images, got {name!r}.")
+    return entry.on_images(dataset, max_epochs)
 
 
 def models_for(task: Task) -> Iterable[str]:
@@ -120,6 +151,7 @@ __all__ = [
     "Gaussian",
     "RealBaseline",
     "make_baseline",
+    "make_image_baseline",
     "model_of",
     "models_for",
 ]

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
+
+from svdkl.experiments.datasets.dataset import Inputs
 
 Floats = npt.NDArray[np.floating]
 Labels = npt.NDArray[np.generic]
@@ -33,7 +34,7 @@ class Baseline(ABC):
     checkpoint: Path | None = None
 
     @abstractmethod
-    def fit(self, X: pa.Table, y: Labels, X_held_out: pa.Table, y_held_out: Labels, seed: int) -> None:
+    def fit(self, X: Inputs, y: Labels, X_held_out: Inputs, y_held_out: Labels, seed: int) -> None:
         """Fit to the rows; the held-out rows serve early stopping and whatever else the model chooses by them."""
 
     @abstractmethod
@@ -52,7 +53,7 @@ class ClassBaseline(Baseline):
     """A model of classes 0..C-1."""
 
     @abstractmethod
-    def predict_proba(self, X: pa.Table) -> Floats:
+    def predict_proba(self, X: Inputs) -> Floats:
         """Class probabilities (rows, C)."""
 
 
@@ -60,5 +61,5 @@ class RealBaseline(Baseline):
     """A model of one real target."""
 
     @abstractmethod
-    def predict_distribution(self, X: pa.Table) -> Gaussian:
+    def predict_distribution(self, X: Inputs) -> Gaussian:
         """A Gaussian for each row."""

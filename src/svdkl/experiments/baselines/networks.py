@@ -11,6 +11,7 @@ import pyarrow as pa
 from svdkl.estimators.classifier import SVDKLClassifier
 from svdkl.estimators.regressor import SVDKLRegressor
 from svdkl.experiments.baselines.interface import ClassBaseline, Floats, Gaussian, Labels, RealBaseline
+from svdkl.experiments.datasets.dataset import Inputs
 
 
 class _Recorded:
@@ -43,12 +44,12 @@ class NetworkClassifier(_Recorded, ClassBaseline):
         self.options = options
         self.estimator: SVDKLClassifier = SVDKLClassifier(**options)
 
-    def fit(self, X: pa.Table, y: Labels, X_held_out: pa.Table, y_held_out: Labels, seed: int) -> None:
+    def fit(self, X: Inputs, y: Labels, X_held_out: Inputs, y_held_out: Labels, seed: int) -> None:
         """Train by the recipe."""
         self.estimator = SVDKLClassifier(**self.options, random_state=seed)
         self.estimator.fit(X, y, eval_set=(X_held_out, y_held_out), checkpoint=self.checkpoint)
 
-    def predict_proba(self, X: pa.Table) -> Floats:
+    def predict_proba(self, X: Inputs) -> Floats:
         """Class probabilities (rows, C)."""
         return np.asarray(self.estimator.predict_proba(X))
 

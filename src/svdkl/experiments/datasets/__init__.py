@@ -5,15 +5,19 @@ from pathlib import Path
 
 from svdkl.experiments.datasets.adult import ADULT
 from svdkl.experiments.datasets.built_in import load_progression, load_tumours
+from svdkl.experiments.datasets.cifar10 import load_cifar10, load_cifar10_resnet
 from svdkl.experiments.datasets.connect4 import CONNECT4
 from svdkl.experiments.datasets.covertype import COVERTYPE
-from svdkl.experiments.datasets.dataset import Dataset, Split, hold_out, split
+from svdkl.experiments.datasets.dataset import Dataset, ImageSet, Split, hold_out, split
 from svdkl.experiments.datasets.diabetes import DIABETES
 from svdkl.experiments.datasets.flights import load_airline, load_flights
+from svdkl.experiments.datasets.mnist import load_mnist, load_mnist_binary, load_notmnist
 from svdkl.experiments.datasets.nycflights import load_nycflights
 from svdkl.experiments.datasets.regression import LOADERS as REGRESSION
+from svdkl.experiments.datasets.svhn import load_svhn
+from svdkl.experiments.datasets.tiny_imagenet import load_tiny_imagenet20
 
-LOADERS: dict[str, Callable[[Path | None, bool], Dataset]] = {
+LOADERS: dict[str, Callable[[Path | None, bool], Dataset | ImageSet]] = {
     "adult": ADULT.load,
     "connect4": CONNECT4.load,
     "covertype": COVERTYPE.load,
@@ -24,10 +28,17 @@ LOADERS: dict[str, Callable[[Path | None, bool], Dataset]] = {
     "tumours": load_tumours,
     "progression": load_progression,
     **REGRESSION,
+    "mnist": load_mnist,
+    "mnist_binary": load_mnist_binary,
+    "notmnist": load_notmnist,
+    "cifar10": load_cifar10,
+    "cifar10_resnet": load_cifar10_resnet,
+    "svhn": load_svhn,
+    "tiny_imagenet20": load_tiny_imagenet20,
 }
 
 
-def load_dataset(name: str, data_dir: Path | None = None, download: bool = False) -> Dataset:
+def load_dataset(name: str, data_dir: Path | None = None, download: bool = False) -> Dataset | ImageSet:
     """Load a data set by name, from ``data_dir``, else the folder that SVDKL_DATA names, else the user's cache.
 
     With ``download``, a set that is not there and that OpenML has is fetched and kept in that folder.
@@ -37,4 +48,4 @@ def load_dataset(name: str, data_dir: Path | None = None, download: bool = False
     return LOADERS[name](data_dir, download)
 
 
-__all__ = ["LOADERS", "Dataset", "Split", "hold_out", "load_dataset", "split"]
+__all__ = ["LOADERS", "Dataset", "ImageSet", "Split", "hold_out", "load_dataset", "split"]

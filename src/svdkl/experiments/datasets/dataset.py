@@ -1,7 +1,7 @@
 """A data set, and how its rows are split: the same rows for every model."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,7 @@ from sklearn.model_selection import KFold, train_test_split
 Task = Literal["classification", "regression"]
 Array = npt.NDArray[np.generic]
 Rows = npt.NDArray[np.int64]
+Inputs = pa.Table | npt.NDArray[np.uint8]  # a table, or images (N, K, H, W)
 
 NUM_FOLDS = 5
 VALIDATION_SHARE = 0.1
@@ -40,6 +41,37 @@ class Dataset:
     test_fold: Array | None = None
     held_out_rows: int = 0
 
+    def take(self, rows: Rows) -> Inputs:
+        """The inputs of some rows."""
+        return self.table.take(pa.array(rows))
+
+
+@dataclass(frozen=True)
+class ImageSet:
+    """Images of classes, with a published split.
+
+    Attributes
+    ----------
+    images
+        (N, K, H, W), of K channels.
+    target
+        Class numbers 0..C-1.
+    test_fold
+        0 for test images, -1 for the others: there is one fold.
+    """
+
+    name: str
+    images: npt.NDArray[np.uint8]
+    target: Array
+    classes: tuple[str, ...]
+    test_fold: Array
+    task: ClassVar[Task] = "classification"
+    held_out_rows: ClassVar[int] = 0
+
+    def take(self, rows: Rows) -> Inputs:
+        """Some of the images."""
+        return self.images[rows]
+
 
 @dataclass(frozen=True)
 class Split:
@@ -49,14 +81,14 @@ class Split:
     test: Rows
 
 
-def num_folds(dataset: Dataset) -> int | None:
+def num_folds(dataset: Dataset | ImageSet) -> int | None:
     """How many folds there are; None where each fold is a random draw of its own."""
     if dataset.held_out_rows:
         return None
     return NUM_FOLDS if dataset.test_fold is None else int(np.max(dataset.test_fold.astype(np.int64))) + 1
 
 
-def split(dataset: Dataset, fold: int) -> Split:
+def split(dataset: Dataset | ImageSet, fold: int) -> Split:
     """Training and test rows of a fold.
 
     A set's own folds where it has some; for sets with ``held_out_rows`` a random draw seeded by the fold's number;
@@ -66,7 +98,7 @@ def split(dataset: Dataset, fold: int) -> Split:
     if fold < 0 or (folds is not None and fold >= folds):
         upper = "" if folds is None else f" and below {folds}"
         raise ValueError(f"Expected a fold of {dataset.name} of at least 0{upper}, got {fold}.")
-    rows = dataset.table.num_rows
+    rows = len(dataset.target)
     if dataset.test_fold is not None:
         return Split(np.flatnonzero(dataset.test_fold != fold), np.flatnonzero(dataset.test_fold == fold))
     if dataset.held_out_rows:
@@ -81,7 +113,7 @@ def split(dataset: Dataset, fold: int) -> Split:
     return Split(train.astype(np.int64), test.astype(np.int64))
 
 
-def hold_out(dataset: Dataset, train: Rows, seed: int) -> tuple[Rows, Rows]:
+def hold_out(dataset: Dataset | ImageSet, train: Rows, seed: int) -> tuple[Rows, Rows]:
     """The training rows as rows to fit and validation rows: a tenth, with each class's share for classes."""
     classes = dataset.target[train] if dataset.task == "classification" else None
     fit, validation = train_test_split(train, test_size=VALIDATION_SHARE, random_state=seed, stratify=classes)

@@ -51,6 +51,13 @@ def with_ghosts(values: Float[Tensor, "*batch m"]) -> Float[Tensor, "*batch m+2"
     return torch.cat([first, values, last], -1)
 
 
+def lattice_with_ghosts(values: Float[Tensor, "..."], num_dims: int) -> Float[Tensor, "..."]:
+    """The same along each of the last ``num_dims`` axes."""
+    for axis in range(-num_dims, 0):
+        values = with_ghosts(values.movedim(axis, -1)).movedim(-1, axis)
+    return values
+
+
 def fold_ghosts(values: Float[Tensor, "*batch p"]) -> Float[Tensor, "*batch p-2"]:
     """The transpose of :func:`with_ghosts`."""
     inner = values[..., 1:-1]
@@ -58,6 +65,13 @@ def fold_ghosts(values: Float[Tensor, "*batch p"]) -> Float[Tensor, "*batch p-2"
     tail = values[..., -1:] * values.new_tensor([1.0, -3.0, 3.0])
     rest = inner.shape[-1] - 3
     return inner + torch.nn.functional.pad(head, (0, rest)) + torch.nn.functional.pad(tail, (rest, 0))
+
+
+def lattice_fold_ghosts(values: Float[Tensor, "..."], num_dims: int) -> Float[Tensor, "..."]:
+    """The transpose of :func:`lattice_with_ghosts`."""
+    for axis in range(-num_dims, 0):
+        values = fold_ghosts(values.movedim(axis, -1)).movedim(-1, axis)
+    return values
 
 
 def cubic_coefficients(
@@ -148,10 +162,8 @@ def interpolate(values: Float[Tensor, "..."], positions: Float[Tensor, "B J D"])
         result = evaluate_cubics(cubics, locate(positions[..., 0], sizes[0]))
         return result.reshape(*batch, *result.shape[1:])
 
-    for axis in range(num_dims):
-        flat = with_ghosts(flat.movedim(2 + axis, -1)).movedim(-1, 2 + axis)
+    table = lattice_with_ghosts(flat, num_dims).flatten(1)
     index, weight = _sparse_rows(positions, sizes)
-    table = flat.flatten(1)
     offset = math.prod([size + 2 for size in sizes]) * torch.arange(num_gps, device=index.device)
     gathered = table.index_select(1, (index + offset[:, None]).flatten()).unflatten(1, index.shape)
     result = (gathered * weight).sum(-1)
@@ -171,9 +183,7 @@ def interpolate_transposed(
     spread = (flat.unsqueeze(-1) * weight).flatten(1)
     total = spread.new_zeros(spread.shape[0], num_gps * math.prod(padded))
     total = total.index_add(1, (index + offset[:, None]).flatten(), spread)
-    total = total.view(math.prod(batch), num_gps, *padded)
-    for axis in range(len(sizes)):
-        total = fold_ghosts(total.movedim(2 + axis, -1)).movedim(-1, 2 + axis)
+    total = lattice_fold_ghosts(total.view(math.prod(batch), num_gps, *padded), len(sizes))
     return total.reshape(*batch, *total.shape[1:])
 
 

@@ -1,50 +1,28 @@
-"""Marginals from per-cell cubics in one pass over the positions: the fused kernel for CPUs.
+"""Marginals along one axis in one pass over the positions, value and gradient: the compiled loop for CPUs.
 
 The eager path reads and writes some forty tensors of the size of the positions, forward and back; this one reads the
-positions and writes the two results. Compiled by numba at first use and cached on disk. The loops release the
-interpreter's lock and run on plain threads: numba's own thread pool may not be entered twice at a time.
+positions and writes the two results.
 """
 
-import threading
-from collections.abc import Callable
-from functools import cache
+from functools import partial
+from itertools import pairwise
 from typing import Any, no_type_check
 
 import torch
 
-from svdkl.interpolation import evaluate_cubics, locate
+from svdkl.interpolation.backward import DEGREE, POWERS, differentiable_gradients, root_gradients, rows_by_cell
+from svdkl.interpolation.compiled import jit, num_threads, on_threads
+from svdkl.interpolation.eager import MeanAndVariance, line_marginals
 from svdkl.shapes import Float, Tensor
 
 POINTS_PER_THREAD = 131_072  # below this a thread costs more than it brings
 CUBICS = 5
-POWERS = 4
-DEGREE = 2 * (POWERS - 1)  # of the variance
-
-
-@cache
-def _kernels() -> tuple[Callable[..., None], Callable[..., None]]:
-    """Compile, or load what an earlier process has compiled. Without a place to write, compile for this process."""
-    import numba
-
-    # Not "nnan": a NaN must stay one.
-    options: dict[str, Any] = {
-        "nogil": True,
-        "fastmath": {"contract", "reassoc", "arcp", "nsz"},
-        "error_model": "numpy",
-    }
-
-    def jit(function: Callable[..., None]) -> Callable[..., None]:
-        try:
-            return numba.njit(cache=True, **options)(function)
-        except RuntimeError:
-            return numba.njit(**options)(function)
-
-    return jit(_forward), jit(_backward)
 
 
 # The polynomials are written out, since loops over their coefficients would not be unrolled.
 
 
+@jit
 @no_type_check  # nothing may wrap what numba compiles
 def _forward(table, positions, mean, variance, num_cells, start, stop):
     """A row of the table: the cubic of the mean, then the four whose squares make the variance, lowest power first."""
@@ -65,6 +43,7 @@ def _forward(table, positions, mean, variance, num_cells, start, stop):
             variance[b, j] = y1 * y1 + y2 * y2 + y3 * y3 + y4 * y4
 
 
+@jit
 @no_type_check
 def _backward(slopes, positions, grad_mean, grad_variance, grad_positions, moments, num_cells, start, stop):
     """A row of slopes: the derivatives of the mean (degree 2) and of the variance (degree 5), lowest power first.
@@ -102,74 +81,49 @@ def _backward(slopes, positions, grad_mean, grad_variance, grad_positions, momen
             m[10] += v * t3
 
 
-def _num_threads(num_rows: int, num_gps: int) -> int:
-    return max(1, min(torch.get_num_threads(), num_rows * num_gps // POINTS_PER_THREAD))
-
-
-def _on_threads(work: Callable[[int, int, int], None], num_rows: int, num_gps: int) -> None:
-    """Cut the rows into runs and call ``work(number, start, stop)`` for each on a thread of its own."""
-    count = _num_threads(num_rows, num_gps)
-    bounds = [num_rows * i // count for i in range(count + 1)]
-    threads = [threading.Thread(target=work, args=(i, bounds[i], bounds[i + 1])) for i in range(1, count)]
-    for thread in threads:
-        thread.start()
-    work(0, bounds[0], bounds[1])
-    for thread in threads:
-        thread.join()
-
-
-def eager_marginals(
-    table: Float[Tensor, "5 4 J cells"], positions: Float[Tensor, "B J"]
-) -> tuple[Float[Tensor, "B J"], Float[Tensor, "B J"]]:
-    """The same by tensor operations: for other devices, traced code and second derivatives."""
-    cubics = evaluate_cubics(table, locate(positions, table.shape[-1] + 1))
-    return cubics[0], cubics[1:].square().sum(0)
-
-
-class FusedMarginals(torch.autograd.Function):
-    """Mean and variance along one axis from per-cell cubics, value and gradient."""
+class CPULineMarginals(torch.autograd.Function):
+    """Mean and variance along one axis from per-cell cubics: the first is the mean, the others' squares add up."""
 
     @staticmethod
-    def forward(
-        ctx: Any, table: Float[Tensor, "5 4 J cells"], positions: Float[Tensor, "B J"]
-    ) -> tuple[Float[Tensor, "B J"], Float[Tensor, "B J"]]:
-        """The first cubic is the mean, the sum of the squares of the other four the variance."""
-        num_gps, num_cells = table.shape[-2:]
-        # All that a point reads lies together.
-        rows = table.permute(2, 3, 0, 1).contiguous().view(num_gps * num_cells, CUBICS, POWERS)
+    def forward(ctx: Any, table: Float[Tensor, "5 4 J cells"], positions: Float[Tensor, "B J"]) -> MeanAndVariance:
+        """Both in one pass over the rows."""
+        num_cells = table.shape[-1]
+        rows = rows_by_cell(table).view(-1, CUBICS, POWERS)
         positions = positions.contiguous()
         mean, variance = torch.empty_like(positions), torch.empty_like(positions)
         arrays = [x.detach().numpy() for x in (rows.flatten(1), positions, mean, variance)]
-        forward, _ = _kernels()
-        _on_threads(lambda _, start, stop: forward(*arrays, num_cells, start, stop), *positions.shape)
+        runs = _runs(positions)
+        on_threads([partial(_forward, *arrays, num_cells, *run) for run in runs], len(runs))
         ctx.save_for_backward(table, rows, positions)
         return mean, variance
 
     @staticmethod
-    def backward(ctx: Any, grad_mean: Tensor, grad_variance: Tensor) -> tuple[Tensor, Tensor]:
+    def backward(ctx: Any, grad_mean: Tensor, grad_variance: Tensor) -> tuple[Tensor | None, ...]:
         """Gradients of table and positions. Each thread adds up moments of its own, in float64."""
         table, rows, positions = ctx.saved_tensors
-        if torch.is_grad_enabled():  # derivatives of the gradient are wanted too: those the eager path has
-            outputs = eager_marginals(table, positions)
-            gradients = (grad_mean, grad_variance)
-            of_table, of_positions = torch.autograd.grad(outputs, (table, positions), gradients, create_graph=True)
-            return of_table, of_positions
-        num_gps, num_cells = positions.shape[1], len(rows) // max(positions.shape[1], 1)
+        if torch.is_grad_enabled():
+            return differentiable_gradients(line_marginals, (table, positions), (grad_mean, grad_variance))
+        num_gps, num_cells = table.shape[-2:]
         wide = rows.double()
         grad_positions = torch.empty_like(positions)
-        moments = wide.new_zeros(_num_threads(*positions.shape), len(rows), POWERS + DEGREE + 1)
+        runs = _runs(positions)
+        moments = wide.new_zeros(len(runs), len(rows), POWERS + DEGREE + 1)
         slopes = _slopes(wide).to(rows.dtype)
         inputs = [x.contiguous().numpy() for x in (slopes, positions, grad_mean, grad_variance, grad_positions)]
-        parts = moments.numpy()
-        _, backward = _kernels()
-        _on_threads(lambda i, start, stop: backward(*inputs, parts[i], num_cells, start, stop), *positions.shape)
+        sums = zip(moments.numpy(), runs, strict=True)
+        on_threads([partial(_backward, *inputs, own, num_cells, *run) for own, run in sums], len(runs))
 
         total = moments.sum(0)
-        # d variance / d root_k[p] = 2 t^p sum_q root_k[q] t^q
-        windows = total[:, POWERS:].unfold(1, POWERS, 1)  # windows[p, q] is the moment of t^(p + q)
-        grad_roots = 2 * torch.einsum("ckq,cpq->ckp", wide[:, 1:], windows)
+        grad_roots = root_gradients(wide[:, 1:], total[:, POWERS:])
         grad_rows = torch.cat([total[:, None, :POWERS], grad_roots], 1).to(rows.dtype)
         return grad_rows.view(num_gps, num_cells, CUBICS, POWERS).permute(2, 3, 0, 1), grad_positions
+
+
+def _runs(positions: Float[Tensor, "B J"]) -> list[tuple[int, int]]:
+    """The rows cut into one run for each thread."""
+    num_rows, count = len(positions), num_threads(positions.numel(), POINTS_PER_THREAD)
+    bounds = [num_rows * i // count for i in range(count + 1)]
+    return list(pairwise(bounds))
 
 
 def _slopes(rows: Float[Tensor, "cells 5 4"]) -> Float[Tensor, "cells 9"]:

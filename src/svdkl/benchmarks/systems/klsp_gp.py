@@ -1,0 +1,37 @@
+"""KLSP-GP: sparse variational GPs (Hensman et al., 2015), by gpytorch, on the features of the network.
+
+As in SV-DKL each of the J GPs sees one feature, and the network is trained with them. Unlike there, the m inducing
+points lie anywhere and are learned, so that covariances are dense: O(m^3 + B m^2) for each GP.
+"""
+
+import torch
+
+from svdkl.benchmarks.setting import NUM_DATA, Setting, random_rows
+from svdkl.benchmarks.systems.network import airline_network
+from svdkl.benchmarks.systems.training_step import training_step
+from svdkl.benchmarks.timing import Step
+from svdkl.experiments.baselines.klsp_gp import expected_log_likelihood
+from svdkl.experiments.baselines.sparse_gp import jitter_may_grow, rbf_processes
+from svdkl.shapes import Tensor
+
+REACH = 3.0  # standard deviations of a feature, to both sides, in which inducing points start
+
+
+def training(setting: Setting) -> Step:
+    """The bound's step, network included, with samples of each row's marginal; one GP a class."""
+    net = airline_network(setting.gps)
+    x, y = random_rows(setting)
+    with torch.no_grad():
+        h = net(x)
+        centre, scale = h.mean(0), h.std(0)
+    processes = rbf_processes(torch.linspace(-REACH, REACH, setting.axis)[:, None], setting.gps, lengthscale=0.5)
+    generator = torch.Generator().manual_seed(0)
+
+    def loss() -> Tensor:
+        features = (net(x) - centre) / scale
+        with jitter_may_grow():
+            latents = processes(features.T.unsqueeze(-1))
+            fit = expected_log_likelihood(latents.mean.T, latents.variance.T, y, generator).mean()
+            return processes.variational_strategy.kl_divergence().sum() / NUM_DATA - fit
+
+    return training_step(loss, [*net.parameters(), *processes.parameters()])

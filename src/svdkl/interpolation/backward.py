@@ -1,0 +1,40 @@
+"""What the compiled backends share in their backward passes.
+
+Of the points in a cell, the gradient of the cell's cubics needs to know only moments: sums of gradients times t^p.
+"""
+
+from collections.abc import Callable, Sequence
+
+import torch
+
+from svdkl.interpolation.eager import MeanAndVariance
+from svdkl.shapes import Float, Tensor
+
+POWERS = 4
+DEGREE = 2 * (POWERS - 1)  # of the variance along one axis
+
+
+def differentiable_gradients(
+    eager: Callable[..., MeanAndVariance], inputs: Sequence[Tensor], gradients: Sequence[Tensor]
+) -> tuple[Tensor | None, ...]:
+    """Gradients that can be differentiated again, which only the eager path has. None for inputs that need none."""
+    wanted = [x for x in inputs if x.requires_grad]
+    # With some inputs frozen, mean or variance may depend on none of the others.
+    pairs = [(y, grad) for y, grad in zip(eager(*inputs), gradients, strict=True) if y.requires_grad]
+    outputs, cotangents = zip(*pairs, strict=True)
+    found = iter(torch.autograd.grad(outputs, wanted, cotangents, create_graph=True))
+    return tuple(next(found) if x.requires_grad else None for x in inputs)
+
+
+def rows_by_cell(roots: Float[Tensor, "K 4 J cells"]) -> Float[Tensor, "J cells K 4"]:
+    """All that a point reads of one axis, side by side in memory."""
+    return roots.permute(2, 3, 0, 1).contiguous()
+
+
+def root_gradients(
+    rows: Float[Tensor, "*batch K 4"], moments: Float[Tensor, "*batch 7"]
+) -> Float[Tensor, "*batch K 4"]:
+    """Gradient of a cell's roots from the sums of grad_variance t^p, p = 0 ... 6, over the points in the cell."""
+    # d variance / d root_k[p] = 2 t^p sum_q root_k[q] t^q
+    windows = moments.unfold(-1, POWERS, 1)  # windows[p, q] is the moment of t^(p + q)
+    return 2 * torch.einsum("...kq,...pq->...kp", rows, windows)

@@ -1,0 +1,49 @@
+"""Loops for CPUs: compiled by numba, cached on disk, run on plain threads.
+
+The loops release the interpreter's lock. Numba's own thread pool may not be entered twice at a time, plain threads may.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numba
+import torch
+
+# Not "nnan": a NaN must stay one.
+OPTIONS: dict[str, Any] = {
+    "nogil": True,
+    "fastmath": {"contract", "reassoc", "arcp", "nsz"},
+    "error_model": "numpy",
+}
+
+
+def jit(function: Callable[..., Any]) -> Any:
+    """Compile at the first call, or load what an earlier process has compiled.
+
+    Without a place to write, compile for this process alone.
+    """
+    try:
+        return numba.njit(cache=True, **OPTIONS)(function)
+    except RuntimeError:
+        return numba.njit(**OPTIONS)(function)
+
+
+def num_threads(num_points: int, points_per_thread: int) -> int:
+    """How many threads are worth their start."""
+    return max(1, min(torch.get_num_threads(), num_points // points_per_thread))
+
+
+def on_threads(tasks: Sequence[Callable[[], None]], count: int) -> None:
+    """Call all tasks, dealt out to so many threads."""
+
+    def work(first: int) -> None:
+        for task in tasks[first::count]:
+            task()
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(1, count)]
+    for thread in threads:
+        thread.start()
+    work(0)
+    for thread in threads:
+        thread.join()

@@ -1,0 +1,169 @@
+"""Images through the estimators and through the experiments."""
+
+import json
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from refusals import refused
+from sklearn.datasets import load_digits
+from torch import nn
+
+from svdkl import SVDKLClassifier
+from svdkl.estimators.inputs import order_of_content, read_numbers
+from svdkl.experiments.baselines import MODELS, make_baseline, make_image_baseline
+from svdkl.experiments.baselines.image_networks import BUDGETS, NETWORKS, ImageClassifier, build_network
+from svdkl.experiments.datasets import LOADERS, mnist
+from svdkl.experiments.results import read_results
+from svdkl.experiments.suites import SUITES, Task, get_suite, parse_only, select
+from svdkl.experiments.task import run_task
+from svdkl.features.augment import CropAndFlip
+from svdkl.features.convnet import LeNet
+from svdkl.features.pixels import Standardise
+from svdkl.features.resnet import ResNet
+
+TINY = {"recipe": "dnn", "max_iter": 2, "random_state": 0}
+
+
+def digits(size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Scikit-learn's digits (N, 1, size, size), as bytes."""
+    bunch = load_digits()
+    images = (15 * bunch.images).astype(np.uint8).repeat(size // 8 + 1, 1).repeat(size // 8 + 1, 2)
+    return np.ascontiguousarray(images[:, None, :size, :size]), bunch.target
+
+
+def small_net(images: np.ndarray) -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(Standardise.of(images), CropAndFlip(1, flip=False), LeNet(1, 16, 12))
+
+
+# -------------------------------------------------------------------------------------------------------- estimators
+
+
+def test_bytes_stay_bytes_for_a_network_that_reads_them():
+    X, y = digits(16)
+    X, y = X[:200], y[:200]
+    model = SVDKLClassifier(net=small_net(X), **TINY).fit(X, y)
+    assert read_numbers(model, X, reset=False).dtype == np.uint8
+    p = model.predict_proba(X)
+    np.testing.assert_allclose(p.sum(1), 1, atol=1e-9)
+    # The same numbers in other types and in memory that may not be written to are the same images.
+    frozen = X.copy()
+    frozen.flags.writeable = False
+    for same in (X.astype(np.float64), frozen, X[::-1][::-1]):
+        np.testing.assert_array_equal(model.predict_proba(same), p)
+    assert read_numbers(SVDKLClassifier(net=nn.Flatten()), X, reset=True).dtype == np.float32
+    refused(lambda: model.predict(X[:, :, :8]), "(1, 16, 16)", "(1, 8, 16)")
+
+
+def test_images_may_come_in_any_order():
+    X, y = digits(16)
+    X, y = X[:150], y[:150]
+    shuffled = np.random.default_rng(0).permutation(150)
+    ordered = [X[rows][order_of_content(X[rows], y[rows])] for rows in (slice(None), shuffled)]
+    np.testing.assert_array_equal(*ordered)
+    first, other = (SVDKLClassifier(net=small_net(X), **TINY).fit(X[rows], y[rows]) for rows in (slice(None), shuffled))
+    np.testing.assert_array_equal(first.predict_proba(X), other.predict_proba(X))
+
+
+def test_saved_and_loaded_with_the_scale_of_its_images(tmp_path):
+    X, y = digits(16)
+    model = SVDKLClassifier(net=small_net(X), **TINY).fit(X[:150], y[:150])
+    model.save(tmp_path / "model")
+    fresh = nn.Sequential(Standardise([0.0], [1.0]), CropAndFlip(1, flip=False), LeNet(1, 16, 12))
+    again = SVDKLClassifier.load(tmp_path / "model", net=fresh)
+    np.testing.assert_array_equal(again.predict_proba(X[:50]), model.predict_proba(X[:50]))
+
+
+def test_averaged_statistics_of_batches_fit_the_averaged_weights():
+    """Batch normalisation scores by averages of its running statistics: they are near those of the final weights."""
+    X, y = digits(8)
+    torch.manual_seed(0)
+    net = nn.Sequential(Standardise.of(X), ResNet(8, 1, 8))
+    model = SVDKLClassifier(net=net, recipe="dnn", max_iter=6, batch_size=64, random_state=0).fit(X[:1000], y[:1000])
+    norms = [module for module in model.model_.net.modules() if isinstance(module, nn.BatchNorm2d)]
+    before = model.log_predictive(X[1000:], y[1000:]).mean()
+    for norm in norms:
+        norm.reset_running_stats()
+        norm.momentum = None  # the mean over all batches
+        norm.train()
+    with torch.no_grad():
+        model.model_.net(torch.from_numpy(X[:1000]))
+    model.model_.eval()
+    assert model.log_predictive(X[1000:], y[1000:]).mean() == pytest.approx(before, abs=0.03)
+    assert before > -1.9  # which a model that has learned nothing does not reach
+
+
+# ------------------------------------------------------------------------------------------------------- experiments
+
+
+def test_budgets_belong_to_sets_and_networks():
+    for name, budget in BUDGETS.items():
+        assert name in LOADERS
+        assert budget.network in NETWORKS
+    images = np.zeros((2, 3, 32, 32), np.uint8)
+    net = build_network(BUDGETS["cifar10"], images, seed=1)
+    assert [type(part).__name__ for part in net] == ["Standardise", "CropAndFlip", "CifarQuick"]
+    again, other = (build_network(BUDGETS["cifar10"], images, seed) for seed in (1, 2))
+    weights = [next(part.parameters()) for part in (net, again, other)]
+    assert torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[0], weights[2])
+    assert [type(part).__name__ for part in build_network(BUDGETS["mnist"], images[:, :1], 0)][1:] == ["LeNet"]
+    assert make_image_baseline("svdkl", "mnist", 3).settings()["max_iter"] == 3
+    assert make_image_baseline("svdkl", "mnist", 300).settings()["max_iter"] == BUDGETS["mnist"].epochs
+    refused(lambda: ImageClassifier("adult"), "mnist", "'adult'")
+
+
+def test_models_of_images_and_of_tables_are_apart():
+    refused(lambda: make_baseline("cnn", "classification"), "svdkl", "'cnn'")
+    refused(lambda: make_image_baseline("lightgbm", "mnist"), "cnn", "'lightgbm'")
+    for name in ("images", "resnet", "svhn"):
+        suite = SUITES[name]
+        assert all(MODELS[model].on_images for model in suite.models)
+        assert set(suite.datasets) <= set(BUDGETS)
+
+
+def test_the_suite():
+    images = get_suite("images")
+    tasks = list(images.tasks())
+    assert len(tasks) == 5 * (3 + 3 + 2 + 2)
+    assert {task.seed for task in tasks if task.dataset == "cifar10"} == {0, 1}
+    chosen = select(images, parse_only("dataset=mnist,model=dnn_temperature,seed=2"))
+    assert [str(task) for task in chosen] == ["mnist cnn fold0-seed2"]
+    quick = get_suite("quick/images")
+    assert (quick.models, quick.seeds, quick.max_rows) == (images.models, (0,), 4000)
+    assert len(list(quick.tasks())) == 4 * 5
+    assert quick.max_epochs < BUDGETS["mnist"].epochs
+
+
+@pytest.fixture
+def few_digits(tmp_path, monkeypatch):
+    """A folder with 300 digits in the place of MNIST, and a small LeNet."""
+    X, y = digits(28)
+    fit, test = slice(0, 200), slice(200, 300)
+    for counts, rows in (("TRAIN_COUNTS", fit), ("TEST_COUNTS", test)):
+        monkeypatch.setattr(mnist, counts, tuple(np.bincount(y[rows], minlength=10).tolist()))
+    arrays = {"x_train": X[fit, 0], "y_train": y[fit], "x_test": X[test, 0], "y_test": y[test]}
+    np.savez(tmp_path / "mnist.npz", **arrays)
+    monkeypatch.setitem(NETWORKS, "lenet", partial(LeNet, out_features=12))
+    monkeypatch.setitem(BUDGETS, "mnist", replace(BUDGETS["mnist"], batch_size=16))
+    return tmp_path
+
+
+@pytest.mark.parametrize("model", ["cnn", "svdkl"])
+def test_a_task_from_top_to_bottom(model, few_digits):
+    suite = replace(get_suite("quick/images"), max_epochs=3)
+    results, scratch = few_digits / "results", few_digits / "scratch"
+    run_task(suite, Task(suite.name, "mnist", model, 0, 0), results, scratch, few_digits)
+    found = {result.model: result for result in read_results(results, suite)}
+    assert set(found) == ({"cnn", "dnn_temperature"} if model == "cnn" else {model})
+    result = found[model]
+    assert result.metrics["accuracy"] > 0.5
+    assert (result.metrics["n_fit"], result.metrics["n_test"], result.metrics["n_columns"]) == (180, 100, 784)
+    assert result.config["settings"]["budget"]["network"] == "lenet"
+    assert "net" not in result.config["settings"]
+    assert sum(stage["epochs"] for stage in result.config["findings"]["stages"].values()) == 3
+    lines = (scratch / "quick/images/mnist" / model / "fold0-seed0/history.jsonl").read_text().splitlines()
+    assert json.loads(lines[0])["stage"] == "network"
