@@ -102,12 +102,12 @@ class InMemory(Source):
         return InMemory(map_rows(self.rows, function))
 
 
-@torch.no_grad()
 def rows_at_once(x: Tensor) -> int:
     """How many rows to evaluate at a time."""
     return EVALUATION_ROWS if x.dim() < 3 else max(1, EVALUATION_NUMBERS // math.prod(x.shape[1:]))
 
 
+@torch.no_grad()
 def map_inputs(x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
     """A function of rows for all of them, a block at a time."""
     return torch.cat([function(block) for block in x.split(rows_at_once(x))])
