@@ -132,14 +132,24 @@ def test_every_changed_byte_of_the_tensors_is_noticed(copied):
     SVDKLClassifier.load(copied)
 
 
+def same_values(changed: str, text: str) -> bool:
+    """The last of a number's seventeen digits may be another and the number the same."""
+    try:
+        return json.loads(changed) == json.loads(text)
+    except ValueError:
+        return False
+
+
 def test_every_changed_value_of_the_description_is_noticed(copied):
     file = copied / "model.json"
     text = file.read_text()
     for place in range(0, len(text), len(text) // 60):
         if text[place].isspace():
             continue
-        file.write_text(text[:place] + ("7" if text[place] != "7" else "3") + text[place + 1 :])
-        refused(lambda: SVDKLClassifier.load(copied))
+        changed = text[:place] + ("7" if text[place] != "7" else "3") + text[place + 1 :]
+        file.write_text(changed)
+        if not same_values(changed, text):
+            refused(lambda: SVDKLClassifier.load(copied))
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "model.json"])

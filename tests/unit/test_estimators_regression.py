@@ -133,6 +133,7 @@ def test_draws_of_several_targets_have_the_covariance_of_the_mixed_processes():
     model = SVDKLRegressor(**SMALL).fit(X, np.stack([y, 3 - 2 * y], 1))
     head = model.model_.head
     head.likelihood.log_noise.data.fill_(-30.0)
+    head.mixing.weight.data[1] = -0.6 * head.mixing.weight.data[0].roll(1) - 0.5 * head.mixing.weight.data[0]
     draws = model.sample_y(X[:1], 20_000)[0]
     with torch.no_grad():
         variance = head.marginals(model.model_.net(model.encoder_.transform(X[:1]))).variance[0]
