@@ -17,6 +17,7 @@ from svdkl.training.guard import MAX_ROLLBACKS, Guard
 from svdkl.training.history import History
 from svdkl.training.initialise import start_from_linear
 from svdkl.training.loop import Stage, held_out_nlp, run_stage
+from svdkl.training.noise import ExpectedNoise
 from svdkl.training.optimisers import choose_groups, make_optimiser, rate_factor
 from svdkl.training.recipe import _renamed, train
 from svdkl.training.rows import InMemory, Rows
@@ -153,7 +154,7 @@ def test_the_held_out_evidence_finds_a_noise_that_training_has_not_come_down_to(
         x = torch.randn(num_rows, 2, generator=generator)
         return Rows(x, x @ torch.tensor([0.8, -0.6]) + 0.01 * torch.randn(num_rows, generator=generator))
 
-    rows, held_out, test = plane(600), plane(150), plane(300)
+    rows, held_out, test = plane(600), plane(1500), plane(300)
     torch.manual_seed(0)
     config = TrainingConfig(batch_size=64, pretrain_epochs=15, joint_epochs=3, net_rate=3e-3, evidence_steps=30)
     net = MLP(2, (32,), 8)
@@ -162,6 +163,26 @@ def test_the_held_out_evidence_finds_a_noise_that_training_has_not_come_down_to(
     error = (predicted.mean[:, 0] - test.y).square()
     assert error.mean().sqrt() < 0.1
     assert 0.4 < (error / predicted.variance[:, 0]).mean() < 2
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", "student_t"])
+def test_three_rows_stand_for_the_noise_that_training_ended_with(likelihood):
+    torch.manual_seed(0)
+    head = GPHead(2, 1, likelihood, grid_size=8).double()
+    rows = Rows(torch.randn(5, 2).double(), torch.randn(5).double())
+    with torch.no_grad():
+        before = head.predict(rows.x).noise_variance[0, 0]
+        squares = (rows.y - head.predict(rows.x).mean[:, 0]).square().sum()
+        expected = ExpectedNoise(head)
+        penalty = -3 * head.likelihood.log_prob(torch.zeros(1, 1).double(), before.sqrt().view(1, 1)).sum()
+        close(expected.penalty(), penalty)
+        share = expected.start(head, rows, torch.tensor([0.7, 1.3], dtype=torch.float64))
+        noise = head.predict(rows.x).noise_variance[0, 0]
+    close(noise, (squares + 3 * before) / 8)
+    outputs = (head.mixing.weight[0].detach() * torch.tensor([0.7, 1.3])).square().sum()
+    assert share == pytest.approx(float((noise / outputs).sqrt()))
+    classes = ExpectedNoise(GPHead(2, 3, grid_size=8))
+    assert classes.penalty() == 0
 
 
 def test_batches_hold_every_row_once():

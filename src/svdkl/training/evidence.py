@@ -17,11 +17,11 @@ from svdkl.objective import ELBO
 from svdkl.shapes import Float, Tensor
 from svdkl.training.config import TrainingConfig
 from svdkl.training.guard import Guard
+from svdkl.training.noise import ExpectedNoise
 from svdkl.training.optimisers import make_optimiser, rate_factor, set_rates
 from svdkl.training.rows import Rows, map_rows
 
 AMPLITUDE = 0.3  # of a function's own spread: how far it is expected to be off its centre, to start with, at most
-SMALLEST_VARIANCE = 1e-8  # of standardised targets
 FACTOR_SPREAD = 0.3  # of the logarithm of the factor on the outputs, before any held-out row is seen
 MAX_ROWS = 16_384  # of a step: more than that add little to the gradient of a few thousand parameters
 
@@ -30,8 +30,8 @@ def fit_held_out_evidence(model: SVDKL, held_out: Rows, config: TrainingConfig, 
     """Fit the head's posterior, kernels, noise and, for classes, a temperature to the held-out rows."""
     head = model.head
     rows = map_rows(held_out, model.net.eval())
-    spread = _spread(head, rows.x)
-    share = min(AMPLITUDE, _start_noise(head, rows, spread)) if head.likelihood.is_real else AMPLITUDE
+    spread, noise = _spread(head, rows.x), ExpectedNoise(head)
+    share = min(AMPLITUDE, noise.start(head, rows.take(slice(0, MAX_ROWS)), spread))
     gps = [bank.gps for bank in head.members()]
     with torch.no_grad():
         for part in gps:
@@ -55,7 +55,8 @@ def fit_held_out_evidence(model: SVDKL, held_out: Rows, config: TrainingConfig, 
             batch = rows.take(torch.randint(len(rows), (MAX_ROWS,), generator=generator))
         guard.step(
             lambda b=batch: (  # type: ignore[misc]
-                tempered.penalty() / len(rows) - tempered(b.x, b.y, len(rows), b.weight, generator).value
+                (tempered.penalty() + noise.penalty()) / len(rows)
+                - tempered(b.x, b.y, len(rows), b.weight, generator).value
             ),
             config.clip,
         )
@@ -69,21 +70,6 @@ def _spread(head: GPHead, features: Tensor) -> Float[Tensor, "J"]:
     """Standard deviation of each GP's function over the rows; 1 where it is constant."""
     spread = head.marginals(features[:MAX_ROWS]).mean.double().std(0, correction=0)
     return torch.where(spread > 0, spread, torch.ones_like(spread))
-
-
-@torch.no_grad()
-def _start_noise(head: GPHead, rows: Rows, spread: Float[Tensor, "J"]) -> float:
-    """Give real targets the noise that the held-out rows show; the share of their spread that makes functions as far
-    off as these residuals.
-
-    Functions that are expected to be off by more would have to be pinned down by a few held-out rows alone.
-    """
-    mean = head.mixing(head.marginals(rows.x[:MAX_ROWS]).mean)
-    y = head.likelihood.targets(rows.y[:MAX_ROWS], len(mean))
-    residual = (y - mean).double().square().mean(0).clamp_min(SMALLEST_VARIANCE)
-    head.likelihood.set_noise(residual)
-    outputs = head.mixing.weight.double().square() @ spread.square()
-    return float((residual / outputs.clamp_min(SMALLEST_VARIANCE)).min().sqrt())
 
 
 class _Bound(nn.Module):
