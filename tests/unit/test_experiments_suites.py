@@ -9,11 +9,12 @@ import pytest
 from refusals import refused
 
 from svdkl.experiments.baselines import MODELS
+from svdkl.experiments.baselines.image_networks import BUDGETS
 from svdkl.experiments.commands import main
-from svdkl.experiments.progress import Cost, Estimate, cost_by_rule, duration
+from svdkl.experiments.progress import IMAGES, Cost, Estimate, cost_by_rule, duration
 from svdkl.experiments.results import folder_of, write_result
 from svdkl.experiments.runner import Place, plan_suite, task_command
-from svdkl.experiments.suites import QUICK_MODELS, SUITES, Task, get_suite, parse_only, select
+from svdkl.experiments.suites import GP_RIVALS, QUICK_MODELS, SUITES, Task, get_suite, parse_only, select
 from svdkl.experiments.task import sample
 
 SMOKE = get_suite("smoke")
@@ -33,6 +34,9 @@ def test_suites_are_whole():
     airline = list(SUITES["airline"].tasks())
     assert len(airline) == 7 + 3 * 2
     assert {task.model for task in airline if task.share != 1} == {"dnn", "svdkl"}
+    images = list(SUITES["images"].tasks())
+    assert {task.dataset for task in images if task.model in GP_RIVALS} == {"mnist", "mnist_binary"}
+    assert {task.dataset for task in images if task.model == "ensemble"} == set(SUITES["images"].datasets)
     assert "dnn_temperature" in SUITES["tabular"].results
     assert "dnn_temperature" in SUITES["regression"].results
 
@@ -107,6 +111,20 @@ def test_estimates_grow_with_rows():
     quick = cost_by_rule(flights[-1], max_rows=4000)
     assert quick.seconds < 0.1 * costs[-1]
     assert quick.memory == cost_by_rule(flights[-1]).memory  # the table is read as a whole
+
+
+def test_estimates_of_images_go_with_network_and_epochs():
+    def seconds(dataset: str, model: str, **options: int) -> float:
+        return cost_by_rule(Task("images", dataset, model, 0, 0), **options).seconds
+
+    assert set(IMAGES) == set(BUDGETS)
+    for name, (_, epochs, _) in IMAGES.items():
+        assert epochs == BUDGETS[name].epochs
+    assert seconds("mnist", "cnn") < seconds("cifar10", "cnn") < seconds("cifar10_resnet", "cnn")
+    assert seconds("mnist", "ensemble") > 4 * seconds("mnist", "cnn")
+    assert seconds("mnist", "savi_gp") == 600
+    quick = seconds("cifar10", "cnn", max_rows=4000, max_epochs=6)
+    assert quick < 0.05 * seconds("cifar10", "cnn")
 
 
 def test_finished_runs_of_other_suites_count_in_estimates(tmp_path):

@@ -110,6 +110,34 @@ def test_the_papers_models_and_sets_are_ours():
             assert set(figures) <= set(TITLES)
 
 
+def test_images_have_the_papers_rivals_and_a_table_of_strangers(tmp_path):
+    for seed, auroc in enumerate((0.9, 0.92)):
+        ood = {"ood_auroc": auroc, "ood_fpr95": 0.3}
+        put(tmp_path, "images", "mnist", "cnn", (0, seed), **scores(0.99, 0.03, **ood))
+        own = {"ood_auroc_epistemic": auroc + 0.05, "ood_fpr95_epistemic": 0.2}
+        put(tmp_path, "images", "mnist", "svdkl", (0, seed), **scores(0.99, 0.02, **ood, **own))
+    put(tmp_path, "images", "mnist", "mc_gp", (0, 0), **scores(0.96, 0.1))
+    put(tmp_path, "images", "cifar10", "cnn", (0, 0), **scores(0.75, 0.7))
+    digits, pictures = suite_tables(get_suite("images"), tmp_path).split("## cifar10")
+    lines = digits.splitlines()
+    assert "| MC-GP | 0.9600 | 0.1000 | 0.0100 | 0.2000 | 0.9000 | 2 min | 0.2 s | 1 | 0.9804 | 0.064 |" in [
+        line.replace("**", "") for line in lines
+    ]
+    start = next(place for place, line in enumerate(lines) if line.startswith("## mnist, against images of"))
+    assert lines[start + 2 :][:5] == [
+        "| model | score | AUROC | FPR95 | runs |",
+        "| --- | --- | --- | --- | --- |",
+        "| network | 1 - largest probability | 0.9100 ± 0.0141 | 0.3000 ± 0.0000 | 2 |",
+        "| SV-DKL | 1 - largest probability | 0.9100 ± 0.0141 | 0.3000 ± 0.0000 | 2 |",
+        "| SV-DKL | epistemic | **0.9600** ± 0.0141 | **0.2000** ± 0.0000 | 2 |",
+    ]
+    assert "against images" not in pictures
+    assert "By the suite, not on this set: `klsp_gp`, `mc_gp`, `savi_gp`, `d_gplvm`." in pictures
+    assert "`mc_gp` (0 of" not in pictures
+    assert "`klsp_gp` (0 of 3)" in digits
+    assert "not on this set" not in digits
+
+
 def test_fewer_folds_and_rows_are_said(tmp_path):
     part = {"rows": 20_000, "of_rows": 418_328}
     put(tmp_path, "uci", "covertype", "svm", (0, 0), findings=part, **scores(0.8, 0.4))

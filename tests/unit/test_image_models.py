@@ -17,7 +17,7 @@ from svdkl.experiments.baselines import MODELS, make_baseline, make_image_baseli
 from svdkl.experiments.baselines.image_networks import BUDGETS, NETWORKS, ImageClassifier, build_network
 from svdkl.experiments.datasets import LOADERS, mnist
 from svdkl.experiments.results import read_results
-from svdkl.experiments.suites import SUITES, Task, get_suite, parse_only, select
+from svdkl.experiments.suites import QUICK_MODELS, SUITES, Task, get_suite, parse_only, select
 from svdkl.experiments.task import run_task
 from svdkl.features.augment import CropAndFlip
 from svdkl.features.convnet import LeNet
@@ -128,12 +128,12 @@ def test_models_of_images_and_of_tables_are_apart():
 def test_the_suite():
     images = get_suite("images")
     tasks = list(images.tasks())
-    assert len(tasks) == 5 * (3 + 3 + 2 + 2)
+    assert len(tasks) == 7 * (3 + 3 + 2 + 2) + 4 * (3 + 3)
     assert {task.seed for task in tasks if task.dataset == "cifar10"} == {0, 1}
     chosen = select(images, parse_only("dataset=mnist,model=dnn_temperature,seed=2"))
     assert [str(task) for task in chosen] == ["mnist cnn fold0-seed2"]
     quick = get_suite("quick/images")
-    assert (quick.models, quick.seeds, quick.max_rows) == (images.models, (0,), 4000)
+    assert (quick.models, quick.seeds, quick.max_rows) == (QUICK_MODELS[3:8], (0,), 4000)
     assert len(list(quick.tasks())) == 4 * 5
     assert quick.max_epochs < BUDGETS["mnist"].epochs
 

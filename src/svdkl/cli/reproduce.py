@@ -13,7 +13,9 @@ from svdkl.cli.messages import FAULT, INTERRUPTED, InterruptedRun, say
 
 
 def reproduce(
-    suite: Annotated[str, typer.Argument(metavar="SUITE", help="uci, airline, tabular, regression or smoke.")],
+    suite: Annotated[
+        str, typer.Argument(metavar="SUITE", help="uci, airline, tabular, regression, images, resnet, svhn or smoke.")
+    ],
     quick: Annotated[
         bool, typer.Option("--quick", help="A small version: 4,000 training rows, fast models, one run of each.")
     ] = False,

@@ -20,6 +20,9 @@ class Measure:
         return {"high": -value, "low": value, "near": abs(value - self.target)}[self.better]
 
 
+# How well scores tell rows from elsewhere; a score's name follows the key, except the main one's.
+OUTSIDE = (Measure("ood_auroc", "AUROC", 4, "high"), Measure("ood_fpr95", "FPR95", 4, "low"))
+
 # The first two of each kind are those that verdicts are on.
 MEASURES: dict[Kind, tuple[Measure, ...]] = {
     "classification": (

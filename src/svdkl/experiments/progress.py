@@ -12,14 +12,31 @@ from svdkl.experiments.datasets.flights import ROWS as FLIGHTS
 from svdkl.experiments.results import Result
 from svdkl.experiments.suites import Suite, Task
 
-ROWS = {**{known.name: known.rows for known in (ADULT, CONNECT4, COVERTYPE, DIABETES)}, "flights": FLIGHTS}
+# Of images: training rows, epochs of a fit, and millions of multiplications for the features of one image.
+IMAGES = {
+    "mnist": (60_000, 12, 2.3),
+    "mnist_binary": (60_000, 12, 2.3),
+    "cifar10": (50_000, 40, 12.0),
+    "cifar10_resnet": (50_000, 40, 41.0),
+    "svhn": (73_257, 20, 12.0),
+    "tiny_imagenet20": (10_000, 30, 93.0),
+}
+ROWS = {
+    **{known.name: known.rows for known in (ADULT, CONNECT4, COVERTYPE, DIABETES)},
+    "flights": FLIGHTS,
+    **{name: rows for name, (rows, *_) in IMAGES.items()},
+}
 ROWS_OF_OTHERS = 10_000
 
 # How often a network goes through the rows before it is stopped, and how many rows it sees at most in all.
 PASSES, FEWEST_PASSES, ROWS_IN_ALL = 25, 4, 8_000_000
 SECONDS_A_ROW = {"svdkl": 9e-5, "svdkl_paper": 8e-5, "dnn_gp": 7e-5, "lightgbm": 4e-5, "ensemble": 3e-4}
 SECONDS_A_ROW_OF_OTHERS = 6e-5
-SECONDS_AT_LEAST = {"svm": 300.0, "klsp_gp": 600.0, "svgp": 300.0}  # of those whose budget is not a number of passes
+# A step of training takes three times as many multiplications as features do, and a core does so many a second.
+MULTIPLICATIONS_A_SECOND = 1e10
+FITS = {"ensemble": 5}  # of the network on images
+# Of those whose budget is not a number of passes.
+SECONDS_AT_LEAST = {"svm": 300.0, "klsp_gp": 600.0, "svgp": 300.0, "mc_gp": 1200.0, "savi_gp": 600.0, "d_gplvm": 600.0}
 SECONDS_TO_START = 10.0  # a process, its libraries, its data
 BYTES_TO_START, BYTES_A_ROW = 700e6, 1500
 
@@ -42,7 +59,7 @@ class Estimate:
     def of(self, task: Task) -> Cost:
         """As of runs that differ in fold and seed only; else by rule, with this machine's speed where it is known."""
         alike = [cost for other, cost in self.done.items() if _alike(other, task)]
-        rule = cost_by_rule(task, self.suite.max_rows, self._slowness())
+        rule = cost_by_rule(task, self.suite.max_rows, self._slowness(), self.suite.max_epochs)
         if alike:
             memories = [cost.memory for cost in alike if cost.memory is not None]
             return Cost(mean(cost.seconds for cost in alike), max(memories, default=rule.memory))
@@ -51,7 +68,8 @@ class Estimate:
     def _slowness(self) -> float:
         """Seconds of the finished tasks, as a multiple of what the rule gives; fixed budgets tell nothing."""
         told = {task: cost.seconds for task, cost in self.done.items() if task.model not in SECONDS_AT_LEAST}
-        by_rule = sum(cost_by_rule(task, self.suite.max_rows).seconds for task in told)
+        suite = self.suite
+        by_rule = sum(cost_by_rule(task, suite.max_rows, max_epochs=suite.max_epochs).seconds for task in told)
         return sum(told.values()) / by_rule if told else 1.0
 
     def left(self, tasks: Iterable[Task]) -> str:
@@ -68,7 +86,7 @@ class Estimate:
         return f"This takes about {duration(seconds)} and up to {memory / 1e9:.1f} GB of memory, {basis}."
 
 
-def cost_by_rule(task: Task, max_rows: int | None = None, slowness: float = 1.0) -> Cost:
+def cost_by_rule(task: Task, max_rows: int | None = None, slowness: float = 1.0, max_epochs: int | None = None) -> Cost:
     """Rows times what a row is known to cost on one core, roughly."""
     rows = float(ROWS.get(task.dataset, ROWS_OF_OTHERS))
     memory = BYTES_TO_START + BYTES_A_ROW * rows
@@ -76,6 +94,10 @@ def cost_by_rule(task: Task, max_rows: int | None = None, slowness: float = 1.0)
     passes = max(min(ROWS_IN_ALL / rows, PASSES), FEWEST_PASSES)
     training = rows * passes * SECONDS_A_ROW.get(task.model, SECONDS_A_ROW_OF_OTHERS)
     at_least = SECONDS_AT_LEAST.get(task.model, 0.0)
+    if task.dataset in IMAGES and not at_least:
+        _, epochs, millions = IMAGES[task.dataset]
+        passes = min(epochs, max_epochs or epochs) * FITS.get(task.model, 1)
+        training = rows * passes * 3e6 * millions / MULTIPLICATIONS_A_SECOND
     return Cost(max((SECONDS_TO_START + training) * slowness, at_least), memory)
 
 

@@ -7,7 +7,7 @@ from statistics import mean, stdev
 from typing import Any
 
 from svdkl.experiments.baselines import TITLES
-from svdkl.experiments.measures import MEASURES, Measure
+from svdkl.experiments.measures import MEASURES, OUTSIDE, Measure
 from svdkl.experiments.paper import REMARKS, tables_on, time_ratio
 from svdkl.experiments.progress import duration
 from svdkl.experiments.results import Result, read_results
@@ -38,6 +38,7 @@ def suite_tables(suite: Suite, root: Path, figures: Sequence[str] = ()) -> str:
                 by_model[result.model].append(result)
         if by_model:
             parts += [f"## {dataset}", dataset_table(suite, dataset, by_model), *_remarks(suite, dataset, by_model)]
+            parts += outside_table(suite, dataset, by_model)
         on_parts = [result for result in found if result.dataset == dataset and result.model in _on_parts(suite)]
         if any(result.share != WHOLE for result in on_parts):
             parts += [f"## {dataset}, by training rows", sizes_table(suite, on_parts)]
@@ -62,6 +63,27 @@ def dataset_table(suite: Suite, dataset: str, by_model: ByModel) -> str:
         cells = [TITLES[model], *(column[place] for column in columns), *times, str(len(results))]
         lines.append(_row(cells + papers))
     return "\n".join(lines)
+
+
+def outside_table(suite: Suite, dataset: str, by_model: ByModel) -> list[str]:
+    """How well each model tells images of another set from the test images, by each of its scores."""
+    scored = {model: by_model[model] for model in suite.results if _values(by_model.get(model, []), OUTSIDE[0].key)}
+    if not scored:
+        return []
+    rows: list[tuple[str, str, list[Result]]] = []
+    for model, results in scored.items():
+        keys = sorted({key for result in results for key in result.metrics if key.startswith(OUTSIDE[0].key)}, key=len)
+        rows += [(model, key.removeprefix(OUTSIDE[0].key), results) for key in keys]
+    columns = [
+        _cells(measure, [_values(results, measure.key + ending) for _, ending, results in rows]) for measure in OUTSIDE
+    ]
+    titles = ["model", "score", *(measure.title for measure in OUTSIDE), "runs"]
+    lines = [_row(titles), _row(["---"] * len(titles))]
+    for place, (model, ending, results) in enumerate(rows):
+        name = ending.removeprefix("_") or "1 - largest probability"
+        lines.append(_row([TITLES[model], name, *(column[place] for column in columns), str(len(results))]))
+    sets = sorted({str(result.config.get("elsewhere")) for results in scored.values() for result in results})
+    return [f"## {dataset}, against images of {', '.join(sets)}", "\n".join(lines)]
 
 
 def sizes_table(suite: Suite, results: list[Result]) -> str:
@@ -106,8 +128,11 @@ def _missing(suite: Suite, dataset: str, by_model: ByModel) -> str:
     sentences = []
     for model in suite.results:
         folds = suite.folds_of(dataset, model)
-        if folds != suite.folds:
+        if folds and folds != suite.folds:
             sentences.append(f"By the suite, `{model}` has fold(s) {', '.join(map(str, folds))} only.")
+    left_out = [f"`{model}`" for model in suite.results if not suite.folds_of(dataset, model)]
+    if left_out:
+        sentences.append(f"By the suite, not on this set: {', '.join(left_out)}.")
     short = [
         f"`{model}` ({len(by_model.get(model, []))} of {expected})"
         for model in suite.results
@@ -144,8 +169,12 @@ def _times(dataset: str, by_model: ByModel) -> str:
 
 
 def _column(measure: Measure, groups: list[list[Result]]) -> list[str]:
-    """The cells of a column; in bold those that are the best as far as the digits tell."""
-    values = [_values(results, measure.key) for results in groups]
+    """The cells of a column."""
+    return _cells(measure, [_values(results, measure.key) for results in groups])
+
+
+def _cells(measure: Measure, values: list[list[float]]) -> list[str]:
+    """Mean and deviation of each group; in bold those that are the best as far as the digits tell."""
     rounded = [round(mean(v), measure.digits) if v else None for v in values]
     distances = [round(measure.distance(r), measure.digits) for r in rounded if r is not None]
     best = min(distances) if len(distances) > 1 else None

@@ -10,16 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from svdkl.experiments.baselines import Baseline, ClassBaseline, RealBaseline, make_baseline, make_image_baseline
-from svdkl.experiments.baselines.interface import Floats, Gaussian, Labels
+from svdkl.experiments.baselines.interface import DOUBT, Floats, Gaussian, Labels, doubt
 from svdkl.experiments.baselines.temperature import Temperature, deviation_factor
 from svdkl.experiments.datasets import ImageSet, hold_out, load_dataset, split
 from svdkl.experiments.datasets.dataset import Array, Inputs, Rows
 from svdkl.experiments.provenance import provenance
 from svdkl.experiments.results import checkpoint_of, folder_of, open_scratch, remove_remains, write_result
 from svdkl.experiments.suites import WHOLE, Suite, Task
-from svdkl.metrics import evaluate_classification, evaluate_regression
+from svdkl.metrics import auroc_ood, evaluate_classification, evaluate_regression, fpr95
 from svdkl.training.checkpoint import Checkpoint
 
 SHORT = {
@@ -31,6 +32,16 @@ SHORT = {
     "crps_gaussian": "crps",
     "interval_coverage": "coverage95",
 }
+# Where images come from that a model of a set's images is to find strange,
+ELSEWHERE = {
+    "mnist": "notmnist",
+    "mnist_binary": "notmnist",
+    "cifar10": "tiny_imagenet20",
+    "cifar10_resnet": "tiny_imagenet20",
+}
+# and what they show that the set has too: CIFAR-10 has cats, frogs and dogs.
+NOT_STRANGE = ("Egyptian cat", "bullfrog", "German shepherd")
+Images = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
@@ -68,8 +79,10 @@ def run_task(
 
     fit, validation, test = part(fit_rows), part(validation_rows), part(rows.test)
     open_scratch(scratch)
+    strange: Images | None = None
     if isinstance(dataset, ImageSet):
         model = make_image_baseline(task.model, dataset.name, suite.max_epochs)
+        strange = strange_images(dataset, data_dir)
     else:
         model = make_baseline(task.model, dataset.task)
     checkpoint = model.checkpoint = checkpoint_of(scratch, task)
@@ -77,16 +90,20 @@ def run_task(
     start = time.perf_counter()
     model.fit(fit.X, fit.y, validation.X, validation.y, task.seed)
     train_seconds = time.perf_counter() - start + sum(epoch["seconds"] for epoch in before)
-    outcomes = score(model, suite.results_of(task.model), validation, test, train_seconds)
+    outcomes = score(model, suite.results_of(task.model), validation, test, train_seconds, strange)
 
     sizes = {"n_train": len(train_rows), "n_fit": len(fit.y), "n_validation": len(validation.y), "n_test": len(test.y)}
     sizes |= {"n_columns": int(np.prod(fit.X.shape[1:])), "peak_memory": peak_memory()}
+    if strange is not None:
+        sizes["n_elsewhere"] = len(strange)
     where = provenance(task.seed, f"python -m svdkl.experiments {' '.join(task.arguments)}")
     remove_remains(results, task, suite.results_of(task.model))
     for name, outcome in outcomes.items():
         keep_scratch(folder_of(scratch, task, name), model, outcome, rows.test)
     for name, outcome in outcomes.items():
         config = {**asdict(task), "share": str(task.share), "model": name, "trained_as": task.model}
+        if strange is not None:
+            config["elsewhere"] = ELSEWHERE[task.dataset]
         findings = {"settings": model.settings(), "findings": model.findings(), "resumed_after_epochs": len(before)}
         documents: Mapping[str, Mapping[str, Any]] = {
             "metrics": {**outcome.metrics, **sizes},
@@ -106,6 +123,23 @@ def sample(train: Rows, suite: Suite, task: Task) -> Rows:
     return np.sort(order[: round(task.share * most)])
 
 
+def strange_images(dataset: ImageSet, data_dir: Path | None) -> Images | None:
+    """Images of another set in the size of this one's; None where none is named or its file is not there."""
+    if dataset.name not in ELSEWHERE:
+        return None
+    try:
+        other = load_dataset(ELSEWHERE[dataset.name], data_dir)
+    except FileNotFoundError as error:
+        print(f"Nothing is measured on images from elsewhere. {error}")
+        return None
+    assert isinstance(other, ImageSet)
+    known = np.isin(np.array(other.classes)[other.target.astype(np.int64)], NOT_STRANGE)
+    images = other.images[~known]
+    side = dataset.images.shape[-1]
+    blocks = images.reshape(*images.shape[:2], side, images.shape[-2] // side, side, images.shape[-1] // side)
+    return np.asarray(blocks.mean((3, 5), dtype=np.float32).round(), np.uint8)
+
+
 def epochs_before(training: Path) -> list[dict[str, Any]]:
     """The epochs that the checkpoints in a folder hold."""
     snapshots = [Checkpoint(path).load() for path in sorted(training.rglob("*.safetensors"))]
@@ -119,7 +153,12 @@ def peak_memory() -> int:
 
 
 def score(
-    model: Baseline, names: tuple[str, ...], validation: Part, test: Part, train_seconds: float
+    model: Baseline,
+    names: tuple[str, ...],
+    validation: Part,
+    test: Part,
+    train_seconds: float,
+    strange: Images | None = None,
 ) -> dict[str, Outcome]:
     """Predictions for the test rows and their scores, by the name of the result."""
     start = time.perf_counter()
@@ -139,6 +178,8 @@ def score(
     p = model.predict_proba(test.X)
     seconds = {"train_seconds": train_seconds, "predict_seconds": time.perf_counter() - start}
     outcomes = {names[0]: _class_outcome(p, test.y, seconds)}
+    if strange is not None:
+        outcomes[names[0]].metrics.update(tell_apart(model.ood_scores(test.X), model.ood_scores(strange)))
     for tempered in names[1:]:
         # Its time of training is the model's and its own.
         start = time.perf_counter()
@@ -146,7 +187,20 @@ def score(
         temperature.fit(model.predict_proba(validation.X), validation.y)
         own = {"train_seconds": train_seconds + time.perf_counter() - start, "temperature": temperature.value}
         outcomes[tempered] = _class_outcome(temperature.apply(p), test.y, {**seconds, **own})
+        if strange is not None:
+            inside, outside = (doubt(temperature.apply(each)) for each in (p, model.predict_proba(strange)))
+            outcomes[tempered].metrics.update(tell_apart({DOUBT: inside}, {DOUBT: outside}))
     return outcomes
+
+
+def tell_apart(inside: Mapping[str, Floats], outside: Mapping[str, Floats]) -> dict[str, float]:
+    """How well each score tells strange rows; the main score's figures have no name of a score."""
+    metrics: dict[str, float] = {}
+    for name, scores in inside.items():
+        ending = "" if name == DOUBT else f"_{name}"
+        metrics[f"ood_auroc{ending}"] = auroc_ood(scores, outside[name])
+        metrics[f"ood_fpr95{ending}"] = fpr95(scores, outside[name])
+    return metrics
 
 
 def _real_outcome(predicted: Gaussian, y: Labels, beside: dict[str, float]) -> Outcome:

@@ -46,6 +46,38 @@ def _laplace(task: Task) -> Baseline:
     return LaplaceClassifier()
 
 
+def _image_ensemble(dataset: str, max_epochs: int | None) -> Baseline:
+    from svdkl.experiments.baselines.ensemble import EnsembleClassifier
+    from svdkl.experiments.baselines.image_networks import ImageClassifier
+
+    return EnsembleClassifier(lambda: ImageClassifier(dataset, max_epochs, recipe="dnn"))
+
+
+def _image_laplace(dataset: str, max_epochs: int | None) -> Baseline:
+    from svdkl.experiments.baselines.image_networks import ImageClassifier
+    from svdkl.experiments.baselines.laplace import LaplaceClassifier
+
+    return LaplaceClassifier(ImageClassifier(dataset, max_epochs, recipe="dnn"))
+
+
+def _mc_gp(dataset: str, max_epochs: int | None) -> Baseline:
+    from svdkl.experiments.baselines.mc_gp import SampledGPClassifier
+
+    return SampledGPClassifier()
+
+
+def _savi_gp(dataset: str, max_epochs: int | None) -> Baseline:
+    from svdkl.experiments.baselines.savi_gp import MixtureGPClassifier
+
+    return MixtureGPClassifier()
+
+
+def _d_gplvm(dataset: str, max_epochs: int | None) -> Baseline:
+    from svdkl.experiments.baselines.d_gplvm import LatentVariableClassifier
+
+    return LatentVariableClassifier()
+
+
 def _svgp(task: Task) -> Baseline:
     from svdkl.experiments.baselines.svgp import SparseGP
 
@@ -99,11 +131,14 @@ MODELS: dict[str, Entry] = {
         _network(**_PAPER), "SV-DKL as in the paper", ("classification",), on_images=_on_images(**_PAPER)
     ),
     "svdkl": Entry(_network(recipe="svdkl"), "SV-DKL", on_images=_on_images(recipe="svdkl")),
-    "ensemble": Entry(_ensemble, "five networks"),
-    "laplace": Entry(_laplace, "network, Laplace last layer", ("classification",)),
+    "ensemble": Entry(_ensemble, "five networks", on_images=_image_ensemble),
+    "laplace": Entry(_laplace, "network, Laplace last layer", ("classification",), on_images=_image_laplace),
     "lightgbm": Entry(_boosting, "LightGBM"),
     "svgp": Entry(_svgp, "SVGP, no network", ("regression",)),
-    "klsp_gp": Entry(_klsp_gp, "KLSP-GP", ("classification",)),
+    "klsp_gp": Entry(_klsp_gp, "KLSP-GP", ("classification",), on_images=lambda *_: _klsp_gp("classification")),
+    "mc_gp": Entry(None, "MC-GP", (), on_images=_mc_gp),
+    "savi_gp": Entry(None, "SAVI-GP", (), on_images=_savi_gp),
+    "d_gplvm": Entry(None, "D-GPLVM", (), on_images=_d_gplvm),
     "svm": Entry(_svm, "SVM", ("classification",)),
 }
 TITLES: dict[str, str] = {

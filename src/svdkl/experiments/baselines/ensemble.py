@@ -6,8 +6,18 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from scipy.special import entr
 
-from svdkl.experiments.baselines.interface import ClassBaseline, Floats, Gaussian, Labels, RealBaseline
+from svdkl.experiments.baselines.interface import (
+    DOUBT,
+    ClassBaseline,
+    Floats,
+    Gaussian,
+    Labels,
+    RealBaseline,
+    doubt,
+)
+from svdkl.experiments.datasets.dataset import Inputs
 
 MEMBERS = 5
 SEEDS_APART = 1000  # so that the members of neighbouring seeds differ
@@ -24,15 +34,22 @@ class EnsembleClassifier(ClassBaseline):
     def __init__(self, make: Callable[[], ClassBaseline], members: int = MEMBERS) -> None:
         self.members = [make() for _ in range(members)]
 
-    def fit(self, X: pa.Table, y: Labels, X_held_out: pa.Table, y_held_out: Labels, seed: int) -> None:
+    def fit(self, X: Inputs, y: Labels, X_held_out: Inputs, y_held_out: Labels, seed: int) -> None:
         """Train one member after the other on the same rows."""
         for number, member in enumerate(self.members):
             member.checkpoint = _of_member(self.checkpoint, number)
             member.fit(X, y, X_held_out, y_held_out, seed + SEEDS_APART * number)
 
-    def predict_proba(self, X: pa.Table) -> Floats:
+    def predict_proba(self, X: Inputs) -> Floats:
         """Class probabilities (rows, C)."""
         return np.mean([member.predict_proba(X) for member in self.members], axis=0)
+
+    def ood_scores(self, X: Inputs) -> dict[str, Floats]:
+        """The doubt, the entropy of the mean, and what of it is the members' disagreement."""
+        members = np.stack([member.predict_proba(X) for member in self.members])
+        p = members.mean(0)
+        total = entr(p).sum(1)
+        return {DOUBT: doubt(p), "total": total, "epistemic": total - entr(members).sum(2).mean(0)}
 
     def settings(self) -> dict[str, Any]:
         """A member's settings and their number."""

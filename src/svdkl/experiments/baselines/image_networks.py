@@ -23,6 +23,7 @@ NETWORKS: dict[str, type[nn.Module]] = {
     "resnet20": ResNet,
     "alexnet": AlexNet,
 }
+PLAIN = ("dnn", "dnn_plus")  # recipes without processes
 # Parameters of the classifier that tell of a table's network, or are the module itself.
 OF_TABLES = ("net", "hidden", "num_features", "dropout", "encoding", "normalise", "residual")
 
@@ -106,6 +107,14 @@ class ImageClassifier(ClassBaseline):
     def predict_proba(self, X: Inputs) -> Floats:
         """Class probabilities (rows, C)."""
         return self.network.predict_proba(X)
+
+    def ood_scores(self, X: Inputs) -> dict[str, Floats]:
+        """The doubt, and for models with processes their uncertainties."""
+        scores = super().ood_scores(X)
+        if self.options.get("recipe") in PLAIN:
+            return scores
+        found = self.network.estimator.predict_uncertainty(X)
+        return {**scores, "total": found.total, "epistemic": found.epistemic, "ood_score": found.ood_score}
 
     def settings(self) -> dict[str, Any]:
         """The budget, and all parameters of the classifier except those of the network, which the budget names."""

@@ -12,6 +12,7 @@ from svdkl.experiments.datasets.dataset import Inputs
 
 Floats = npt.NDArray[np.floating]
 Labels = npt.NDArray[np.generic]
+DOUBT = "doubt"  # the score that every model of classes has: how probable the other classes are
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,10 @@ class ClassBaseline(Baseline):
     def predict_proba(self, X: Inputs) -> Floats:
         """Class probabilities (rows, C)."""
 
+    def ood_scores(self, X: Inputs) -> dict[str, Floats]:
+        """Scores that tell rows unlike the training data, the main one first; the higher, the further out."""
+        return {DOUBT: doubt(self.predict_proba(X))}
+
 
 class RealBaseline(Baseline):
     """A model of one real target."""
@@ -63,3 +68,8 @@ class RealBaseline(Baseline):
     @abstractmethod
     def predict_distribution(self, X: Inputs) -> Gaussian:
         """A Gaussian for each row."""
+
+
+def doubt(probabilities: Floats) -> Floats:
+    """1 - the largest probability of each row, as the sum of the others, which keeps the digits of sure rows."""
+    return np.sort(probabilities.astype(np.float64), axis=1)[:, :-1].sum(1)

@@ -3,6 +3,8 @@
 Two classes are one GP under the probit, whose expectations are quadrature and closed form. More classes are one GP a
 class under the softmax, whose expectations are averages over samples of each row's marginal. (gpytorch's own softmax
 likelihood is not used: it takes a minibatch of as many rows as classes for its transpose.)
+
+The inputs are standardised numbers and one-hot labels; of images, their first principal components.
 """
 
 import math
@@ -13,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import torch
+from sklearn.decomposition import PCA
 
 from svdkl.experiments.baselines.interface import ClassBaseline, Floats, Labels
 from svdkl.experiments.baselines.matrix import OneHotMatrix
@@ -24,9 +27,11 @@ from svdkl.experiments.baselines.sparse_gp import (
     maximise,
     rbf_processes,
 )
+from svdkl.experiments.datasets.dataset import Inputs
 from svdkl.quadrature import expectation_1d, normal_points, standard_deviation
 from svdkl.shapes import Float, Int, Tensor
 
+COMPONENTS = 50  # of images
 CLUSTERED = 50_000  # rows, at most, among which k-means looks for inducing points
 JUDGED = 10_000  # validation rows, at most, by which the best state is chosen
 PREDICTED_AT_ONCE = 2048
@@ -34,8 +39,46 @@ TRAINING_SAMPLES = 8
 PREDICTION_POINTS = 128
 
 
+class PixelMatrix:
+    """Images as their first principal components on the rows to fit, with one scale for all, of mean variance 1.
+
+    A scale for each would blow up the last components, which hold noise.
+    """
+
+    def __init__(self, images: Inputs, components: int, seed: int) -> None:
+        flat = self._flat(images)
+        self.components = min(components, *flat.shape)
+        self.pca = PCA(self.components, svd_solver="randomized", random_state=seed).fit(flat)
+        self.scale = max(float(np.sqrt(self.pca.explained_variance_.mean())), 1e-6)
+
+    @property
+    def findings(self) -> dict[str, Any]:
+        """How much of the images the components hold."""
+        return {"components": self.components, "variance_kept": float(self.pca.explained_variance_ratio_.sum())}
+
+    def code(self, images: Inputs) -> Floats:
+        """The components (rows, inputs)."""
+        blocks = [images[i : i + CLUSTERED] for i in range(0, len(images), CLUSTERED)]
+        return np.concatenate(
+            [self.pca.transform(self._flat(block)) / self.scale for block in blocks], dtype=np.float32
+        )
+
+    def expand(self, codes: Floats) -> Floats:
+        """The same: they are the inputs already."""
+        return codes
+
+    @staticmethod
+    def _flat(images: Inputs) -> Floats:
+        return np.asarray(images.reshape(len(images), -1), np.float32) / 255
+
+
+def input_matrix(X: Inputs, components: int, seed: int) -> OneHotMatrix | PixelMatrix:
+    """What turns rows into inputs of a kernel, from the rows to fit."""
+    return OneHotMatrix(X) if isinstance(X, pa.Table) else PixelMatrix(X, components, seed)
+
+
 class SparseGPClassifier(ClassBaseline):
-    """KLSP-GP with standardised numbers and one-hot labels.
+    """KLSP-GP on standardised numbers and one-hot labels, or on components of images.
 
     Parameters
     ----------
@@ -45,6 +88,8 @@ class SparseGPClassifier(ClassBaseline):
         Budget: training ends with whichever is used up first, and its rate goes down by a cosine towards that end.
     batch_size, rate
         Of Adam.
+    components
+        Of images, at most.
     """
 
     def __init__(
@@ -54,12 +99,14 @@ class SparseGPClassifier(ClassBaseline):
         seconds: float = 600.0,
         batch_size: int = 1024,
         rate: float = 0.03,
+        components: int = COMPONENTS,
     ) -> None:
         self.inducing = inducing
+        self.components = components
         self.budget = Budget(steps, seconds, batch_size, rate)
         self.trained = Trained(0, math.nan)
 
-    def fit(self, X: pa.Table, y: Labels, X_held_out: pa.Table, y_held_out: Labels, seed: int) -> None:
+    def fit(self, X: Inputs, y: Labels, X_held_out: Inputs, y_held_out: Labels, seed: int) -> None:
         """Maximise the bound for the whole budget, and keep the state that is best on the validation rows."""
         start = time.thread_time()
         labels = torch.tensor(y.astype(np.int64))
@@ -67,7 +114,7 @@ class SparseGPClassifier(ClassBaseline):
         if self.classes < 2:
             raise ValueError("Expected rows of at least two classes for klsp_gp, got one.")
         random = np.random.default_rng(seed)
-        self.matrix = OneHotMatrix(X)
+        self.matrix = input_matrix(X, self.components, seed)
         codes = self.matrix.code(X)
         some = self._expand(codes[random.permutation(len(codes))[:CLUSTERED]])
         # Rows lie about √(2 Σ_d var x_d) apart.
@@ -89,7 +136,7 @@ class SparseGPClassifier(ClassBaseline):
 
         self.trained = maximise(self.process, bound, held_out, len(codes), self.budget, seed, start)
 
-    def predict_proba(self, X: pa.Table) -> Floats:
+    def predict_proba(self, X: Inputs) -> Floats:
         """Class probabilities (rows, C)."""
         return self._probabilities(self.matrix.code(X))
 
@@ -100,7 +147,8 @@ class SparseGPClassifier(ClassBaseline):
     def findings(self) -> dict[str, Any]:
         """How far the budget went."""
         by_time = self.trained.steps < self.budget.steps
-        return {"steps": self.trained.steps, "ended_by_time": by_time, "held_out_nlp": self.trained.score}
+        found = {"steps": self.trained.steps, "ended_by_time": by_time, "held_out_nlp": self.trained.score}
+        return {**found, **self.matrix.findings} if isinstance(self.matrix, PixelMatrix) else found
 
     def _expand(self, codes: Floats) -> Tensor:
         return torch.from_numpy(self.matrix.expand(codes))

@@ -12,18 +12,21 @@ import math
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import torch
 from scipy.optimize import minimize_scalar
 from torch import nn
 
+from svdkl.estimators.classifier import SVDKLClassifier
+from svdkl.experiments.baselines.image_networks import ImageClassifier
 from svdkl.experiments.baselines.interface import ClassBaseline, Floats, Labels
 from svdkl.experiments.baselines.networks import NetworkClassifier
+from svdkl.experiments.datasets.dataset import Inputs
 from svdkl.shapes import Tensor
 from svdkl.training.pretrain import PlainNet
 from svdkl.training.rows import map_inputs
 
 ROWS_AT_ONCE = 4096
+NUMBERS_AT_ONCE = 2**25  # of a prediction: each row has C times as many as there are weights
 LOG_PRECISIONS = (math.log(1e-4), math.log(1e6))
 
 
@@ -34,20 +37,31 @@ def gauss_newton(features: Tensor, weight: Tensor) -> Tensor:
     for phi in features.split(ROWS_AT_ONCE):
         p = (phi @ weight.T).softmax(1)
         for c in range(classes):
-            for d in range(classes):
+            for d in range(c + 1):
                 curvature = p[:, c] * (float(c == d) - p[:, d])
                 total[c, :, d] += (phi * curvature[:, None]).T @ phi
+    for c in range(classes):
+        for d in range(c):
+            total[d, :, c] = total[c, :, d]  # each block is symmetric
     return total.reshape(classes * inputs, classes * inputs)
 
 
 class LaplaceClassifier(ClassBaseline):
-    """The plain network with a Gaussian on its last layer's weights."""
+    """The plain network with a Gaussian on its last layer's weights.
 
-    def __init__(self, **options: Any) -> None:
-        self.network = NetworkClassifier(recipe="dnn", **options)
+    Parameters
+    ----------
+    network
+        By the recipe "dnn"; None for that of tables.
+    **options
+        Of the network of tables.
+    """
+
+    def __init__(self, network: ImageClassifier | None = None, **options: Any) -> None:
+        self.network = network or NetworkClassifier(recipe="dnn", **options)
         self.log_precision = 0.0
 
-    def fit(self, X: pa.Table, y: Labels, X_held_out: pa.Table, y_held_out: Labels, seed: int) -> None:
+    def fit(self, X: Inputs, y: Labels, X_held_out: Inputs, y_held_out: Labels, seed: int) -> None:
         """Train the network, then fit the Gaussian to the rows that the network was fitted to."""
         self.network.checkpoint = self.checkpoint
         self.network.fit(X, y, X_held_out, y_held_out, seed)
@@ -66,9 +80,10 @@ class LaplaceClassifier(ClassBaseline):
 
         self.log_precision = float(minimize_scalar(loss, bounds=LOG_PRECISIONS, method="bounded").x)
 
-    def predict_proba(self, X: pa.Table) -> Floats:
+    def predict_proba(self, X: Inputs) -> Floats:
         """Class probabilities (rows, C)."""
-        parts = self._features(X).split(ROWS_AT_ONCE)
+        rows_at_once = max(1, NUMBERS_AT_ONCE // (len(self.weight) * self.weight.numel()))
+        parts = self._features(X).split(rows_at_once)
         return np.concatenate([self._probabilities(part).numpy() for part in parts])
 
     def settings(self) -> dict[str, Any]:
@@ -89,13 +104,19 @@ class LaplaceClassifier(ClassBaseline):
         g = g - g.mean(1, keepdim=True)
         return (g / (1 + math.pi / 8 * deviation.square().sum(2)).sqrt()).softmax(1)
 
+    @property
+    def _estimator(self) -> SVDKLClassifier:
+        network = self.network.network if isinstance(self.network, ImageClassifier) else self.network
+        return network.estimator
+
     def _plain(self) -> PlainNet:
-        plain = self.network.estimator.model_
+        plain = self._estimator.model_
         assert isinstance(plain, PlainNet)
         return plain
 
-    def _features(self, X: pa.Table) -> Tensor:
-        encoder = self.network.estimator.encoder_
-        assert encoder is not None
-        h = map_inputs(encoder.transform(X), self._plain().net.eval()).double()
+    @torch.no_grad()
+    def _features(self, X: Inputs) -> Tensor:
+        encoder = self._estimator.encoder_
+        x = torch.from_numpy(np.ascontiguousarray(X)) if encoder is None else encoder.transform(X)
+        h = map_inputs(x, self._plain().net.eval()).double()
         return torch.cat([h, h.new_ones(len(h), 1)], 1)
