@@ -23,11 +23,14 @@ class Bank(nn.Module):
         bounds = [gps.grid.interior(axis) for axis in range(gps.grid.num_dims)]
         self.centre = [(low + high) / 2 for low, high in bounds]
         self.half_width = [(high - low) / 2 for low, high in bounds]
+        self.axes_alike = len(set(bounds)) == 1
 
     def positions(self, z: Float[Tensor, "B Q"]) -> Float[Tensor, "B J D"]:
         """From coordinates in (-1, 1) to positions in grid points."""
         # Where each feature has its own GP, a plain view: indexing would cost as much as all the rest.
         chosen = z.unsqueeze(-1) if self.one_each else z[:, self.features]
+        if self.axes_alike:  # numbers, since to make tensors of them takes as long as the product
+            return chosen * self.half_width[0] + self.centre[0]
         return chosen * z.new_tensor(self.half_width) + z.new_tensor(self.centre)
 
 

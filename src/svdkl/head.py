@@ -1,5 +1,6 @@
 """The Gaussian process head: from features h to the distribution of y."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -181,7 +182,7 @@ class GPHead(nn.Module):
     def kl(self, state: HeadState) -> Float[Tensor, "J"]:
         """KL(q(u_j) || p(u_j)) for each GP."""
         kls = [bank.gps.kl(prior) for bank, prior in zip(self.members(), state.priors, strict=True)]
-        return torch.cat(kls)[self.gp_order]
+        return self._in_order(kls)
 
     def marginals(self, h: Float[Tensor, "B Q"], state: HeadState | None = None) -> Marginals:
         """Mean and variance of each q(f_ij)."""
@@ -351,7 +352,8 @@ class GPHead(nn.Module):
         """Check the features and bring them to the head's precision, which is never below float32."""
         if h.dim() != 2 or h.shape[1] != self.num_features:
             raise ValueError(f"Expected features of shape (rows, {self.num_features}), got {tuple(h.shape)}.")
-        if not torch.compiler.is_compiling() and not bool(torch.isfinite(h).all()):
+        # Where all are finite, their sum nearly always is, and one number shows it.
+        if not torch.compiler.is_compiling() and not math.isfinite(h.detach().sum()) and not bool(h.isfinite().all()):
             row = int((~torch.isfinite(h)).any(1).nonzero()[0])
             raise NonFiniteFeaturesError(
                 f"Expected finite features, got NaN or infinity in row {row}: check the inputs and the network's "

@@ -24,33 +24,39 @@ class _Compress(torch.autograd.Function):
     """Written out for speed: torch's own asinh is not vectorised, and autograd would keep ten tensors."""
 
     @staticmethod
-    def forward(t: Tensor) -> Tensor:
-        z = _log_scale(t)
-        middle = z.clamp(-LIMIT, LIMIT)
-        return middle + torch.atan((z - middle) * STEEPNESS) / STEEPNESS
+    def forward(t: Tensor) -> tuple[Tensor, Tensor]:
+        """Coordinates, and their slopes. By size; the sign comes back at the end."""
+        size = t.abs().mul_(SLOPE)
+        # sqrt(1 + size^2), also where size^2 is more than the type holds
+        root = torch.maximum(size.clamp_max(1e9).square_().add_(1).sqrt_(), size)
+        half = size.mul_(0.5).add_(root, alpha=0.5)
+        z = half.log_().add_(math.log(2)).mul_(1 / BEND).clamp_min_(0)  # asinh(size) / BEND
+        middle = z.clamp_max(LIMIT)
+        excess = z.sub_(middle).mul_(STEEPNESS)
+        bounded = middle.add_(excess.atan(), alpha=1 / STEEPNESS).copysign_(t)
+        slope = excess.square_().add_(1).mul_(root).reciprocal_().mul_(SLOPE / BEND)
+        return bounded, slope
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
-        ctx.save_for_backward(*inputs)
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: tuple[Tensor, Tensor]) -> None:
+        ctx.mark_non_differentiable(output[1])
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*inputs, output[1])
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
-        (t,) = ctx.saved_tensors
-        z = _log_scale(t)
-        excess = (z - z.clamp(-LIMIT, LIMIT)) * STEEPNESS
-        return grad * ((SLOPE / BEND) / (_root(SLOPE * t) * (1 + excess.square())))
+    def backward(ctx: Any, grad: Tensor | None, _: None) -> Tensor | None:
+        if grad is None:
+            return None
+        t, slope = ctx.saved_tensors
+        return grad * (_slope(t) if torch.is_grad_enabled() else slope)
 
 
-def _log_scale(t: Tensor) -> Tensor:
-    """asinh(SLOPE t) / BEND."""
-    size = (SLOPE * t).abs()
-    return torch.copysign(((size / 2 + _root(size) / 2).log() + math.log(2)).clamp_min(0), t) / BEND
-
-
-def _root(x: Tensor) -> Tensor:
-    """sqrt(1 + x^2), also where x^2 is more than the type holds."""
-    size = x.abs()
-    return torch.where(size > 1e9, size, (1 + size.clamp_max(1e9).square()).sqrt())
+def _slope(t: Tensor) -> Tensor:
+    """The derivative of :func:`compress`, in operations that can be differentiated again."""
+    size = SLOPE * t.abs()
+    root = torch.maximum((1 + size.clamp_max(1e9).square()).sqrt(), size)
+    excess = (((size / 2 + root / 2).log() + math.log(2)) / BEND - LIMIT).clamp_min(0) * STEEPNESS
+    return (SLOPE / BEND) / (root * (1 + excess.square()))
 
 
 def compress(t: Tensor) -> Tensor:
@@ -59,7 +65,7 @@ def compress(t: Tensor) -> Tensor:
     The data fill the inner half, and three times their range is still within the smooth part. Past the limit an
     arctangent takes over: twice continuously differentiable, with a slope that never vanishes.
     """
-    return _Compress.apply(t)
+    return _Compress.apply(t)[0]
 
 
 def expand(z: Tensor) -> Tensor:

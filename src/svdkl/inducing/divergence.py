@@ -21,14 +21,14 @@ def kl_divergence(posterior: Posterior, prior: Prior) -> Float[Tensor, "J"]:
     axes = posterior.axes
     sizes = [factor.size for factor in axes]
     mean = posterior.mean.double()
-    log_det_s = kron_log_det([factor.log_det() for factor in axes], sizes)
     if posterior.whitened:
+        traces, log_dets = zip(*(factor.trace_and_log_det() for factor in axes), strict=True)
         # K and S share the root R: log|K| cancels, and what is left is the KL of q(v) from N(0, I).
-        log_det_ratio = -log_det_s
-        trace = kron_trace([factor.trace() for factor in axes])
+        log_det_ratio = -kron_log_det(log_dets, sizes)
+        trace = kron_trace(traces)
         quadratic = mean.flatten(1).square().sum(-1)
     else:
-        log_det_ratio = prior.log_det() - log_det_s
+        log_det_ratio = prior.log_det() - kron_log_det([factor.log_det() for factor in axes], sizes)
         trace = kron_trace([trace_of_solve(axis, factor) for axis, factor in zip(prior.axes, axes, strict=True)])
         quadratic = prior.whiten(mean).flatten(1).square().sum(-1)
     return 0.5 * (log_det_ratio - math.prod(sizes) + trace + quadratic)

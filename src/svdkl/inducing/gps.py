@@ -7,9 +7,10 @@ from torch import nn
 
 from svdkl.grid import Grid
 from svdkl.inducing.divergence import kl_divergence
-from svdkl.inducing.marginal import MarginalTables, cell_roots, central_diagonals, tabulate
+from svdkl.inducing.marginal import MarginalTables, central_diagonals, tabulate
 from svdkl.inducing.posterior import Posterior
 from svdkl.inducing.prior import LONG_AXIS, Prior, build_prior
+from svdkl.inducing.roots import cell_roots
 from svdkl.interpolation import NEIGHBOURS, interpolation_weights
 from svdkl.kernels import AxisKernel, KernelLike, build_kernel
 from svdkl.linalg.kronecker import along_axis
@@ -96,9 +97,7 @@ class GridGPs(nn.Module):
 
     def prior_tables(self, prior: Prior, dtype: torch.dtype) -> MarginalTables:
         """The same for the prior, whose variance varies only by what interpolation does between grid points."""
-        roots = [
-            cell_roots(axis.column[:, :NEIGHBOURS, None].expand(-1, -1, axis.size)).to(dtype) for axis in prior.axes
-        ]
+        roots = [cell_roots(axis.column[:, :NEIGHBOURS, None].expand(-1, -1, axis.size), dtype) for axis in prior.axes]
         return MarginalTables(torch.zeros_like(self.posterior.mean, dtype=dtype), tuple(roots))
 
     def sample(

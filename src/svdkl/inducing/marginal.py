@@ -11,9 +11,9 @@ import torch
 
 from svdkl.inducing.posterior import AxisFactor, Posterior
 from svdkl.inducing.prior import AxisPrior, CirculantAxis, Prior
-from svdkl.interpolation import NEIGHBOURS, cubic_coefficients, marginals
+from svdkl.inducing.roots import cell_roots
+from svdkl.interpolation import NEIGHBOURS, marginals
 from svdkl.linalg.banded import dense_gram
-from svdkl.linalg.cholesky import unrolled_cholesky
 from svdkl.linalg.circulant import circulant_sqrt
 from svdkl.linalg.congruence import circulant_congruence
 from svdkl.shapes import Float, Tensor
@@ -45,7 +45,7 @@ def tabulate(posterior: Posterior, prior: Prior | None, dtype: torch.dtype) -> M
         mean = prior.colour(mean.double())
     pairs = zip(prior.axes, posterior.axes, strict=True) if prior is not None else ((None, a) for a in posterior.axes)
     roots = [
-        cell_roots(central_diagonals(factor, axis if posterior.whitened else None)).to(dtype) for axis, factor in pairs
+        cell_roots(central_diagonals(factor, axis if posterior.whitened else None), dtype) for axis, factor in pairs
     ]
     return MarginalTables(mean.to(dtype), tuple(roots))
 
@@ -56,23 +56,6 @@ def central_diagonals(factor: AxisFactor, axis: AxisPrior | None) -> Float[Tenso
         return factor.gram(NEIGHBOURS)
     if isinstance(axis, CirculantAxis) and factor.width < factor.size:
         return circulant_congruence(circulant_sqrt(axis.spectrum), factor.gram(factor.width), NEIGHBOURS)
-    return dense_gram(axis.colour(factor.dense()), NEIGHBOURS)
-
-
-def cell_roots(diagonals: Float[Tensor, "J 4 m"]) -> Float[Tensor, "4 4 J cells"]:
-    """Four cubics a cell whose squares add up to w(t)^T S_d w(t): roots[r, p] is the t^p coefficient of the r-th."""
-    bands = diagonals.unbind(1)
-    starts = diagonals.shape[-1] - NEIGHBOURS + 1  # runs of four neighbours
-    # S[i + a, i + b] = bands[a - b][i + b] for b <= a, over all runs i at once.
-    blocks = [[bands[a - b][:, b : b + starts] for b in range(a + 1)] for a in range(NEIGHBOURS)]
-    factor = unrolled_cholesky(blocks)
-    zero = torch.zeros_like(factor[0][0])
-    # Rows by neighbour, (4 roots, J, starts) each: C^T w = sum_a w_a C[a].
-    inner = [torch.stack(row + [zero] * (NEIGHBOURS - len(row))) for row in factor]
-    # The first and the last cell read the ghost point beyond the end instead of the far neighbour.
-    first = [row[..., :1] for row in inner]
-    last = [row[..., -1:] for row in inner]
-    before = 3 * first[0] - 3 * first[1] + first[2]
-    after = 3 * last[3] - 3 * last[2] + last[1]
-    rows = [torch.cat(parts, -1) for parts in zip([before, *first[:3]], inner, [*last[1:], after], strict=True)]
-    return cubic_coefficients(*rows).movedim(0, 1)
+    if isinstance(axis, CirculantAxis):
+        return dense_gram(axis.colour(factor.dense()), NEIGHBOURS)
+    return factor.coloured_gram(axis.root, NEIGHBOURS)

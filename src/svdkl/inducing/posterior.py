@@ -15,8 +15,9 @@ from torch import nn
 from torch.nn.functional import softplus
 
 from svdkl.inducing.prior import LONG_AXIS
+from svdkl.interpolation import NEIGHBOURS
 from svdkl.linalg.banded import banded_dense, banded_gram, banded_matmul, dense_gram, rows_times_banded
-from svdkl.linalg.triangular import strictly_lower_matmul
+from svdkl.linalg.triangular import positive_lower, strictly_lower_matmul
 from svdkl.shapes import Float, Tensor
 
 DEFAULT_BANDWIDTH = 4
@@ -49,9 +50,17 @@ class AxisFactor(nn.Module, ABC):
     def trace(self) -> Float[Tensor, "J"]:
         """tr(S_d), the sum of the squares of L_d."""
 
+    def trace_and_log_det(self) -> tuple[Float[Tensor, "J"], Float[Tensor, "J"]]:
+        """tr(S_d) and log |S_d|."""
+        return self.trace(), self.log_det()
+
     @abstractmethod
     def gram(self, width: int) -> Float[Tensor, "J width m"]:
         """The first upper diagonals of S_d: gram[k, i] = S_d[i, i + k]."""
+
+    def coloured_gram(self, root: Float[Tensor, "J m m"], width: int) -> Float[Tensor, "J width m"]:
+        """The same of R S_d R^T, for a lower triangular R."""
+        return dense_gram(root @ self.dense(), width)
 
     @abstractmethod
     def dense(self) -> Float[Tensor, "J m m"]:
@@ -80,8 +89,7 @@ class CholeskyFactor(AxisFactor):
 
     def dense(self) -> Float[Tensor, "J m m"]:
         """L_d; the raw parameter's upper triangle is not read."""
-        diagonal = softplus(self.raw.diagonal(dim1=-2, dim2=-1))
-        return (self.raw.tril(-1) + torch.diag_embed(diagonal)).double()
+        return positive_lower(self.raw)
 
     def matmul(self, x: Float[Tensor, "J m r"]) -> Float[Tensor, "J m r"]:
         """L_d X, in the parameter's own precision: for a draw of u on a long axis, memory traffic is all the cost."""
@@ -102,9 +110,29 @@ class CholeskyFactor(AxisFactor):
         below = self.raw.tril(-1).square().sum((-2, -1), dtype=torch.float64)
         return below + _positive(self.raw.diagonal(dim1=-2, dim2=-1)).square().sum(-1)
 
+    def trace_and_log_det(self) -> tuple[Float[Tensor, "J"], Float[Tensor, "J"]]:
+        """Both in one pass on CPUs."""
+        if not self._fits_loops():
+            return super().trace_and_log_det()
+        from svdkl.inducing.cpu_cholesky import CPUTraceAndLogDet
+
+        return CPUTraceAndLogDet.apply(self.raw)
+
     def gram(self, width: int) -> Float[Tensor, "J width m"]:
         """The first upper diagonals of S_d."""
         return dense_gram(self.dense(), width)
+
+    def coloured_gram(self, root: Float[Tensor, "J m m"], width: int) -> Float[Tensor, "J width m"]:
+        """On CPUs with few passes over L_d."""
+        if not self._fits_loops() or width != NEIGHBOURS:
+            return super().coloured_gram(root, width)
+        from svdkl.inducing.cpu_cholesky import CPUColouredGram
+
+        return CPUColouredGram.apply(root, self.raw)
+
+    def _fits_loops(self) -> bool:
+        wide = self.raw.dtype in (torch.float32, torch.float64)
+        return wide and self.raw.device.type == "cpu" and not torch.compiler.is_compiling()
 
     @torch.no_grad()
     def assign_scale(self, scale: Float[Tensor, "J"]) -> None:

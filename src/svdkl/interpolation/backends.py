@@ -10,7 +10,7 @@ from importlib.util import find_spec
 
 import torch
 
-from svdkl.interpolation.eager import MeanAndVariance, Roots, eager_marginals, line_table
+from svdkl.interpolation.eager import MeanAndVariance, Roots, eager_marginals
 from svdkl.shapes import Float, Tensor
 
 MOST_DIMS = 3  # that a compiled backend takes
@@ -20,7 +20,7 @@ def _cpu_marginals(values: Float[Tensor, "J ..."], roots: Roots, positions: Floa
     if len(roots) == 1:
         from svdkl.interpolation.cpu_line import CPULineMarginals
 
-        return CPULineMarginals.apply(line_table(values, roots[0]), positions[..., 0])
+        return CPULineMarginals.apply(values, positions, *roots)
     from svdkl.interpolation.cpu_lattice import CPULatticeMarginals
 
     return CPULatticeMarginals.apply(values, positions, *roots)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from svdkl.interpolation.eager import MeanAndVariance
 from svdkl.shapes import Float, Tensor
 
 POWERS = 4
@@ -15,11 +14,11 @@ DEGREE = 2 * (POWERS - 1)  # of the variance along one axis
 
 
 def differentiable_gradients(
-    eager: Callable[..., MeanAndVariance], inputs: Sequence[Tensor], gradients: Sequence[Tensor]
+    eager: Callable[..., Sequence[Tensor]], inputs: Sequence[Tensor], gradients: Sequence[Tensor]
 ) -> tuple[Tensor | None, ...]:
     """Gradients that can be differentiated again, which only the eager path has. None for inputs that need none."""
     wanted = [x for x in inputs if x.requires_grad]
-    # With some inputs frozen, mean or variance may depend on none of the others.
+    # With some inputs frozen, an output may depend on none of the others.
     pairs = [(y, grad) for y, grad in zip(eager(*inputs), gradients, strict=True) if y.requires_grad]
     outputs, cotangents = zip(*pairs, strict=True)
     found = iter(torch.autograd.grad(outputs, wanted, cotangents, create_graph=True))

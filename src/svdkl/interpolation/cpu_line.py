@@ -8,24 +8,26 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, no_type_check
 
+import numpy as np
 import torch
 
-from svdkl.interpolation.backward import DEGREE, POWERS, differentiable_gradients, root_gradients, rows_by_cell
+from svdkl.interpolation.backward import DEGREE, POWERS, differentiable_gradients, rows_by_cell
 from svdkl.interpolation.compiled import jit, num_threads, on_threads
-from svdkl.interpolation.eager import MeanAndVariance, line_marginals
+from svdkl.interpolation.eager import MeanAndVariance, eager_lattice
 from svdkl.shapes import Float, Tensor
 
 POINTS_PER_THREAD = 131_072  # below this a thread costs more than it brings
-CUBICS = 5
+MOMENTS = POWERS + DEGREE + 1
+SLOPES = POWERS - 1 + DEGREE
 
 
 # The polynomials are written out, since loops over their coefficients would not be unrolled.
 
 
 @jit
-@no_type_check  # nothing may wrap what numba compiles
-def _forward(table, positions, mean, variance, num_cells, start, stop):
-    """A row of the table: the cubic of the mean, then the four whose squares make the variance, lowest power first."""
+@no_type_check
+def _forward(cubics, rows, positions, mean, variance, num_cells, start, stop):
+    """For each cell, the cubic of the mean, and the four whose squares make the variance, lowest power first."""
     real = positions.dtype.type
     for b in range(start, stop):
         for j in range(positions.shape[1]):
@@ -34,21 +36,22 @@ def _forward(table, positions, mean, variance, num_cells, start, stop):
             t = p - real(c)
             t2 = t * t
             t3 = t2 * t
-            r = table[j * num_cells + c]
-            y1 = r[4] + r[5] * t + r[6] * t2 + r[7] * t3
-            y2 = r[8] + r[9] * t + r[10] * t2 + r[11] * t3
-            y3 = r[12] + r[13] * t + r[14] * t2 + r[15] * t3
-            y4 = r[16] + r[17] * t + r[18] * t2 + r[19] * t3
-            mean[b, j] = r[0] + r[1] * t + r[2] * t2 + r[3] * t3
+            u = cubics[j * num_cells + c]
+            r = rows[j * num_cells + c]
+            y1 = r[0] + r[1] * t + r[2] * t2 + r[3] * t3
+            y2 = r[4] + r[5] * t + r[6] * t2 + r[7] * t3
+            y3 = r[8] + r[9] * t + r[10] * t2 + r[11] * t3
+            y4 = r[12] + r[13] * t + r[14] * t2 + r[15] * t3
+            mean[b, j] = u[0] + u[1] * t + u[2] * t2 + u[3] * t3
             variance[b, j] = y1 * y1 + y2 * y2 + y3 * y3 + y4 * y4
 
 
 @jit
 @no_type_check
 def _backward(slopes, positions, grad_mean, grad_variance, grad_positions, moments, num_cells, start, stop):
-    """A row of slopes: the derivatives of the mean (degree 2) and of the variance (degree 5), lowest power first.
+    """The slopes of the positions, and moments of the points in each cell.
 
-    What the table's gradient needs to know of the points in a cell are moments: the sums of grad_mean t^p, p = 0 ... 3,
+    What the tables' gradients need to know of the points in a cell are moments: the sums of grad_mean t^p, p = 0 ... 3,
     and of grad_variance t^p, p = 0 ... 6.
     """
     real = positions.dtype.type
@@ -81,42 +84,131 @@ def _backward(slopes, positions, grad_mean, grad_variance, grad_positions, momen
             m[10] += v * t3
 
 
+@jit
+@no_type_check  # nothing may wrap what numba compiles
+def _cubics(values, cubics):
+    """The cubic of the mean in each cell, lowest power first."""
+    num_gps, size = values.shape
+    for j in range(num_gps):
+        u = values[j]
+        for c in range(size - 1):
+            p1, p2 = u[c], u[c + 1]
+            p0 = u[c - 1] if c > 0 else 3 * u[0] - 3 * u[1] + u[2]
+            p3 = u[c + 2] if c < size - 2 else 3 * u[size - 1] - 3 * u[size - 2] + u[size - 3]
+            r = cubics[j * (size - 1) + c]
+            r[0] = p1
+            r[1] = 0.5 * (p2 - p0)
+            r[2] = p0 - 2.5 * p1 + 2.0 * p2 - 0.5 * p3
+            r[3] = 0.5 * (p3 - p0) + 1.5 * (p1 - p2)
+
+
+@jit
+@no_type_check
+def _slopes(cubics, rows, slopes):
+    """Coefficients of the derivatives of the mean (degree 2) and of the variance (degree 5), lowest power first."""
+    for cell in range(len(rows)):
+        m, r, s = cubics[cell], rows[cell], slopes[cell]
+        s[0] = m[1]
+        s[1] = 2 * m[2]
+        s[2] = 3 * m[3]
+        v1 = v2 = v3 = v4 = v5 = v6 = 0.0
+        for k in range(0, 16, 4):
+            c0, c1, c2, c3 = np.float64(r[k]), np.float64(r[k + 1]), np.float64(r[k + 2]), np.float64(r[k + 3])
+            v1 += c0 * c1
+            v2 += 2 * c0 * c2 + c1 * c1
+            v3 += c0 * c3 + c1 * c2
+            v4 += 2 * c1 * c3 + c2 * c2
+            v5 += c2 * c3
+            v6 += c3 * c3
+        s[3] = 2 * v1
+        s[4] = 2 * v2
+        s[5] = 6 * v3
+        s[6] = 4 * v4
+        s[7] = 10 * v5
+        s[8] = 6 * v6
+
+
+@jit
+@no_type_check
+def _tables_back(moments, rows, grad_values, grad_rows):
+    """Gradients of the values on the axis and of the roots, from the moments of all threads."""
+    num_gps, size = grad_values.shape
+    m = np.empty(MOMENTS)
+    for j in range(num_gps):
+        u = grad_values[j]
+        for c in range(size - 1):
+            cell = j * (size - 1) + c
+            m[:] = moments[0, cell]
+            for thread in range(1, len(moments)):
+                m += moments[thread, cell]
+            p0 = m[2] - 0.5 * (m[1] + m[3])
+            p3 = 0.5 * (m[3] - m[2])
+            u[c] += m[0] - 2.5 * m[2] + 1.5 * m[3]
+            u[c + 1] += 0.5 * m[1] + 2.0 * m[2] - 1.5 * m[3]
+            if c > 0:
+                u[c - 1] += p0
+            else:
+                u[0] += 3 * p0
+                u[1] -= 3 * p0
+                u[2] += p0
+            if c < size - 2:
+                u[c + 2] += p3
+            else:
+                u[size - 1] += 3 * p3
+                u[size - 2] -= 3 * p3
+                u[size - 3] += p3
+            r, g = rows[cell], grad_rows[cell]
+            for k in range(0, 16, 4):  # d variance / d root[p] = 2 t^p sum_q root[q] t^q
+                c0, c1, c2, c3 = 2 * r[k], 2 * r[k + 1], 2 * r[k + 2], 2 * r[k + 3]
+                g[k] = c0 * m[4] + c1 * m[5] + c2 * m[6] + c3 * m[7]
+                g[k + 1] = c0 * m[5] + c1 * m[6] + c2 * m[7] + c3 * m[8]
+                g[k + 2] = c0 * m[6] + c1 * m[7] + c2 * m[8] + c3 * m[9]
+                g[k + 3] = c0 * m[7] + c1 * m[8] + c2 * m[9] + c3 * m[10]
+
+
 class CPULineMarginals(torch.autograd.Function):
-    """Mean and variance along one axis from per-cell cubics: the first is the mean, the others' squares add up."""
+    """Mean and variance along one axis from values on it and per-cell cubics."""
 
     @staticmethod
-    def forward(ctx: Any, table: Float[Tensor, "5 4 J cells"], positions: Float[Tensor, "B J"]) -> MeanAndVariance:
+    def forward(
+        ctx: Any, values: Float[Tensor, "J m"], positions: Float[Tensor, "B J 1"], roots: Float[Tensor, "4 4 J cells"]
+    ) -> MeanAndVariance:
         """Both in one pass over the rows."""
-        num_cells = table.shape[-1]
-        rows = rows_by_cell(table).view(-1, CUBICS, POWERS)
-        positions = positions.contiguous()
-        mean, variance = torch.empty_like(positions), torch.empty_like(positions)
-        arrays = [x.detach().numpy() for x in (rows.flatten(1), positions, mean, variance)]
-        runs = _runs(positions)
+        num_gps, num_cells = roots.shape[-2:]
+        rows = rows_by_cell(roots).view(num_gps * num_cells, -1)
+        cubics = values.new_empty(len(rows), POWERS)
+        places = positions.contiguous().view(-1, num_gps)
+        mean, variance = torch.empty_like(places), torch.empty_like(places)
+        ctx.save_for_backward(values, positions, roots, cubics, rows, places)
+
+        u, *arrays = (x.detach().numpy() for x in (values.contiguous(), cubics, rows, places, mean, variance))
+        _cubics(u, arrays[0])
+        runs = _runs(places)
         on_threads([partial(_forward, *arrays, num_cells, *run) for run in runs], len(runs))
-        ctx.save_for_backward(table, rows, positions)
         return mean, variance
 
     @staticmethod
     def backward(ctx: Any, grad_mean: Tensor, grad_variance: Tensor) -> tuple[Tensor | None, ...]:
-        """Gradients of table and positions. Each thread adds up moments of its own, in float64."""
-        table, rows, positions = ctx.saved_tensors
+        """Gradients of values, positions and roots. Each thread adds up moments of its own, in float64."""
+        *inputs, cubics, rows, places = ctx.saved_tensors
         if torch.is_grad_enabled():
-            return differentiable_gradients(line_marginals, (table, positions), (grad_mean, grad_variance))
-        num_gps, num_cells = table.shape[-2:]
-        wide = rows.double()
-        grad_positions = torch.empty_like(positions)
-        runs = _runs(positions)
-        moments = wide.new_zeros(len(runs), len(rows), POWERS + DEGREE + 1)
-        slopes = _slopes(wide).to(rows.dtype)
-        inputs = [x.contiguous().numpy() for x in (slopes, positions, grad_mean, grad_variance, grad_positions)]
-        sums = zip(moments.numpy(), runs, strict=True)
-        on_threads([partial(_backward, *inputs, own, num_cells, *run) for own, run in sums], len(runs))
+            return differentiable_gradients(eager_lattice, inputs, (grad_mean, grad_variance))
+        values, positions, roots = inputs
+        num_gps, num_cells = roots.shape[-2:]
+        runs = _runs(places)
+        moments = rows.new_zeros(len(runs), len(rows), MOMENTS, dtype=torch.float64)
+        slopes = rows.new_empty(len(rows), SLOPES)
+        grad_values = torch.zeros_like(values, dtype=torch.float64, memory_format=torch.contiguous_format)
+        grad_rows, grad_places = torch.empty_like(rows), torch.empty_like(places)
 
-        total = moments.sum(0)
-        grad_roots = root_gradients(wide[:, 1:], total[:, POWERS:])
-        grad_rows = torch.cat([total[:, None, :POWERS], grad_roots], 1).to(rows.dtype)
-        return grad_rows.view(num_gps, num_cells, CUBICS, POWERS).permute(2, 3, 0, 1), grad_positions
+        r, s, sums, by_values, by_rows = (x.numpy() for x in (rows, slopes, moments, grad_values, grad_rows))
+        points = [x.contiguous().numpy() for x in (places, grad_mean, grad_variance, grad_places)]
+        _slopes(cubics.numpy(), r, s)
+        parts = zip(sums, runs, strict=True)
+        on_threads([partial(_backward, s, *points, own, num_cells, *run) for own, run in parts], len(runs))
+        _tables_back(sums, r, by_values, by_rows)
+        grad_roots = grad_rows.view(num_gps, num_cells, POWERS, POWERS).permute(2, 3, 0, 1)
+        return grad_values.to(values.dtype), grad_places.view_as(positions), grad_roots
 
 
 def _runs(positions: Float[Tensor, "B J"]) -> list[tuple[int, int]]:
@@ -124,14 +216,3 @@ def _runs(positions: Float[Tensor, "B J"]) -> list[tuple[int, int]]:
     num_rows, count = len(positions), num_threads(positions.numel(), POINTS_PER_THREAD)
     bounds = [num_rows * i // count for i in range(count + 1)]
     return list(pairwise(bounds))
-
-
-def _slopes(rows: Float[Tensor, "cells 5 4"]) -> Float[Tensor, "cells 9"]:
-    """Coefficients of the derivatives of the mean and of the variance, which is a polynomial of degree 6."""
-    mean, roots = rows[:, 0], rows[:, 1:]
-    products = torch.einsum("ckp,ckq->cpq", roots, roots)
-    variance = rows.new_zeros(len(rows), DEGREE + 1)
-    for p in range(POWERS):
-        variance[:, p : p + POWERS] += products[:, p]
-    power = torch.arange(1, DEGREE + 1, dtype=rows.dtype)
-    return torch.cat([mean[:, 1:] * power[: POWERS - 1], variance[:, 1:] * power], 1)

@@ -8,6 +8,8 @@ import torch
 
 from svdkl.shapes import Float, Tensor
 
+PIVOT_FLOOR = 1e-12  # of a small block, relative to its diagonal entry
+
 
 class JitteredCholesky(NamedTuple):
     """A lower factor of ``matrix + jitter * scale * I`` and the relative jitter that it took."""
@@ -41,7 +43,7 @@ def jittered_cholesky(matrix: Float[Tensor, "*batch n n"], jitter: float = 1e-6,
     """
     scale = matrix.diagonal(dim1=-2, dim2=-1).mean(-1)[..., None, None]
     eye = torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
-    factor, failure = torch.linalg.cholesky_ex(matrix + jitter * scale * eye)
+    factor, failure = torch.linalg.cholesky_ex(torch.addcmul(matrix, scale, eye, value=jitter))
     if torch.compiler.is_compiling():
         return JitteredCholesky(factor, jitter)
 
@@ -50,7 +52,7 @@ def jittered_cholesky(matrix: Float[Tensor, "*batch n n"], jitter: float = 1e-6,
         if not bool(failure.any()):
             break
         used = 10 * used if used > 0 else torch.finfo(matrix.dtype).eps
-        factor, failure = torch.linalg.cholesky_ex(matrix + used * scale * eye)
+        factor, failure = torch.linalg.cholesky_ex(torch.addcmul(matrix, scale, eye, value=used))
     if bool(failure.any()):
         if not bool(torch.isfinite(matrix).all()):
             raise ValueError("Expected a finite matrix to factorise; it holds NaN or infinite entries.")
@@ -63,7 +65,7 @@ def jittered_cholesky(matrix: Float[Tensor, "*batch n n"], jitter: float = 1e-6,
     return JitteredCholesky(factor, used)
 
 
-def unrolled_cholesky(entries: Sequence[Sequence[Tensor]], floor: float = 1e-12) -> list[list[Tensor]]:
+def unrolled_cholesky(entries: Sequence[Sequence[Tensor]], floor: float = PIVOT_FLOOR) -> list[list[Tensor]]:
     """Lower Cholesky factors of many small positive semi-definite matrices (n about 4), by elementwise operations.
 
     A LAPACK call for each matrix would cost more than the matrix. Pivots are kept above ``floor`` times their diagonal

@@ -60,13 +60,15 @@ def kron_diagonal(diagonals: Sequence[Float[Tensor, "*batch _"]]) -> Float[Tenso
 
 def kron_log_det(log_dets: Sequence[Float[Tensor, "*batch"]], sizes: Sequence[int]) -> Float[Tensor, "*batch"]:
     """Log |K_1 x ... x K_D| = sum_d (m / m_d) log |K_d|."""
+    if len(sizes) == 1:
+        return log_dets[0]
     m = math.prod(sizes)
     return torch.stack([(m // size) * log_det for log_det, size in zip(log_dets, sizes, strict=True)]).sum(0)
 
 
 def kron_trace(traces: Sequence[Float[Tensor, "*batch"]]) -> Float[Tensor, "*batch"]:
     """tr((x)_d T_d) = prod_d tr(T_d); with T_d = K_d^-1 S_d, the trace of K^-1 S."""
-    return torch.stack(list(traces)).prod(0)
+    return traces[0] if len(traces) == 1 else torch.stack(list(traces)).prod(0)
 
 
 def kron_trace_of_solve(

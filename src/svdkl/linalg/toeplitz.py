@@ -7,8 +7,9 @@ from svdkl.shapes import Float, Tensor
 
 def toeplitz_dense(column: Float[Tensor, "*batch m"]) -> Float[Tensor, "*batch m m"]:
     """The matrix itself, for axes short enough to be factorised."""
-    index = torch.arange(column.shape[-1], device=column.device)
-    return column[..., (index[:, None] - index).abs()]
+    # Row i is a window into c[m - 1], ..., c[0], ..., c[m - 1], one step further left than that of the row before.
+    both_ways = torch.cat([column.flip(-1), column[..., 1:]], -1)
+    return both_ways.unfold(-1, column.shape[-1], 1).flip(-2)
 
 
 def toeplitz_matmul(column: Float[Tensor, "*batch m"], x: Float[Tensor, "*batch m r"]) -> Float[Tensor, "*batch m r"]:

@@ -1,4 +1,4 @@
-"""Products with the strictly lower triangle of a square matrix, without copying it out."""
+"""Lower triangular matrices that are held in square ones, of whose upper triangle nothing is read."""
 
 from typing import Any
 
@@ -35,3 +35,9 @@ def strictly_lower_matmul(
 ) -> Float[Tensor, "*batch m r"]:
     """tril(matrix, -1) X, block by block: for few columns, reading the matrix once is all the cost."""
     return _StrictlyLowerMatmul.apply(matrix, x)
+
+
+def positive_lower(raw: Float[Tensor, "*batch m m"]) -> Float[Tensor, "*batch m m"]:
+    """The lower triangle with softplus of its diagonal, in float64."""
+    diagonal = torch.nn.functional.softplus(raw.diagonal(dim1=-2, dim2=-1))
+    return (raw.tril(-1) + torch.diag_embed(diagonal)).double()
