@@ -6,15 +6,15 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from digits import digits, put_digits
 from refusals import refused
-from sklearn.datasets import load_digits
 from torch.distributions import MultivariateNormal, Normal, kl_divergence
 
 from svdkl.experiments import task as tasks
 from svdkl.experiments.baselines import make_image_baseline
 from svdkl.experiments.baselines.d_gplvm import LatentVariableClassifier, LatentVariableModel, divergence
 from svdkl.experiments.baselines.ensemble import EnsembleClassifier
-from svdkl.experiments.baselines.image_networks import BUDGETS, NETWORKS, ImageClassifier
+from svdkl.experiments.baselines.image_networks import ImageClassifier
 from svdkl.experiments.baselines.interface import ClassBaseline, doubt
 from svdkl.experiments.baselines.klsp_gp import PixelMatrix, SparseGPClassifier, expected_log_likelihood
 from svdkl.experiments.baselines.laplace import LaplaceClassifier
@@ -25,7 +25,6 @@ from svdkl.experiments.results import read_results
 from svdkl.experiments.suites import Task, get_suite
 from svdkl.experiments.tables import suite_tables
 from svdkl.experiments.task import run_task, strange_images, tell_apart
-from svdkl.features.convnet import LeNet
 from svdkl.metrics import accuracy, negative_log_probability
 
 SMALL = {"components": 20, "seconds": 1e6}
@@ -35,14 +34,6 @@ GPS = {
     "mc_gp": partial(SampledGPClassifier, inducing=25, rows=250, start_steps=40, warm_up=6, moves=4, **SMALL),
     "d_gplvm": partial(LatentVariableClassifier, latents=3, inducing=8, rows=250, steps=20, row_steps=5, **SMALL),
 }
-
-
-def digits(size: int = 8) -> tuple[np.ndarray, np.ndarray]:
-    """Scikit-learn's digits (N, 1, size, size), as bytes."""
-    bunch = load_digits()
-    times = -(-size // 8)
-    images = (15 * bunch.images).astype(np.uint8).repeat(times, 1).repeat(times, 2)
-    return np.ascontiguousarray(images[:, None, :size, :size]), bunch.target
 
 
 # -------------------------------------------------------------------------------------------------------- GPs on pixels
@@ -274,17 +265,10 @@ def test_the_bound_is_the_evidence_where_nothing_is_left_out():
 @pytest.fixture
 def few_digits(tmp_path, monkeypatch):
     """A folder with 300 digits in the place of MNIST and noise in that of notMNIST, and a small LeNet."""
-    X, y = digits(28)
-    fit, test = slice(0, 200), slice(200, 300)
-    for counts, rows in (("TRAIN_COUNTS", fit), ("TEST_COUNTS", test)):
-        monkeypatch.setattr(mnist, counts, tuple(np.bincount(y[rows], minlength=10).tolist()))
-    arrays = {"x_train": X[fit, 0], "y_train": y[fit], "x_test": X[test, 0], "y_test": y[test]}
-    np.savez(tmp_path / "mnist.npz", **arrays)
+    put_digits(tmp_path, monkeypatch)
     monkeypatch.setattr(mnist, "LETTER_COUNTS", (5,) * 10)
     noise = np.random.default_rng(0).integers(0, 255, (50, 28, 28), dtype=np.uint8)
     np.savez(tmp_path / "notmnist_test.npz", x_test=noise, y_test=np.arange(50) % 10)
-    monkeypatch.setitem(NETWORKS, "lenet", partial(LeNet, out_features=12))
-    monkeypatch.setitem(BUDGETS, "mnist", replace(BUDGETS["mnist"], batch_size=16))
     return tmp_path
 
 

@@ -2,20 +2,19 @@
 
 import json
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
 import torch
+from digits import digits, put_digits
 from refusals import refused
-from sklearn.datasets import load_digits
 from torch import nn
 
 from svdkl import SVDKLClassifier
 from svdkl.estimators.inputs import order_of_content, read_numbers
 from svdkl.experiments.baselines import MODELS, make_baseline, make_image_baseline
 from svdkl.experiments.baselines.image_networks import BUDGETS, NETWORKS, ImageClassifier, build_network
-from svdkl.experiments.datasets import LOADERS, mnist
+from svdkl.experiments.datasets import LOADERS
 from svdkl.experiments.results import read_results
 from svdkl.experiments.suites import QUICK_MODELS, SUITES, Task, get_suite, parse_only, select
 from svdkl.experiments.task import run_task
@@ -25,13 +24,6 @@ from svdkl.features.pixels import Standardise
 from svdkl.features.resnet import ResNet
 
 TINY = {"recipe": "dnn", "max_iter": 2, "random_state": 0}
-
-
-def digits(size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Scikit-learn's digits (N, 1, size, size), as bytes."""
-    bunch = load_digits()
-    images = (15 * bunch.images).astype(np.uint8).repeat(size // 8 + 1, 1).repeat(size // 8 + 1, 2)
-    return np.ascontiguousarray(images[:, None, :size, :size]), bunch.target
 
 
 def small_net(images: np.ndarray) -> nn.Module:
@@ -141,14 +133,7 @@ def test_the_suite():
 @pytest.fixture
 def few_digits(tmp_path, monkeypatch):
     """A folder with 300 digits in the place of MNIST, and a small LeNet."""
-    X, y = digits(28)
-    fit, test = slice(0, 200), slice(200, 300)
-    for counts, rows in (("TRAIN_COUNTS", fit), ("TEST_COUNTS", test)):
-        monkeypatch.setattr(mnist, counts, tuple(np.bincount(y[rows], minlength=10).tolist()))
-    arrays = {"x_train": X[fit, 0], "y_train": y[fit], "x_test": X[test, 0], "y_test": y[test]}
-    np.savez(tmp_path / "mnist.npz", **arrays)
-    monkeypatch.setitem(NETWORKS, "lenet", partial(LeNet, out_features=12))
-    monkeypatch.setitem(BUDGETS, "mnist", replace(BUDGETS["mnist"], batch_size=16))
+    put_digits(tmp_path, monkeypatch)
     return tmp_path
 
 

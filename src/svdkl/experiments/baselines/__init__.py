@@ -147,14 +147,6 @@ TITLES: dict[str, str] = {
 }
 
 
-def model_of(result: str) -> str:
-    """The model from whose fit a result comes, which is its own except for tempered ones."""
-    for name, entry in MODELS.items():
-        if result in (name, entry.tempered):
-            return name
-    raise ValueError(f"Expected a model out of {', '.join(TITLES)}, got {result!r}.")
-
-
 def make_baseline(name: str, task: Task) -> Baseline:
     """A model by name."""
     entry = MODELS.get(name)
@@ -187,6 +179,5 @@ __all__ = [
     "RealBaseline",
     "make_baseline",
     "make_image_baseline",
-    "model_of",
     "models_for",
 ]

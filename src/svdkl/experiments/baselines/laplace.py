@@ -114,7 +114,6 @@ class LaplaceClassifier(ClassBaseline):
         assert isinstance(plain, PlainNet)
         return plain
 
-    @torch.no_grad()
     def _features(self, X: Inputs) -> Tensor:
         encoder = self._estimator.encoder_
         x = torch.from_numpy(np.ascontiguousarray(X)) if encoder is None else encoder.transform(X)
