@@ -25,7 +25,7 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# An hour or two; what is measured is kept, and the same command goes on.
+# Long; what is measured is kept, and the same command goes on.
 bench: setup
 	$(BIN)/svdkl bench
 
