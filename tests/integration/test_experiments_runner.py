@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -21,8 +22,8 @@ from svdkl.experiments.baselines import MODELS, ClassBaseline, Entry
 from svdkl.experiments.baselines.networks import NetworkClassifier
 from svdkl.experiments.commands import main
 from svdkl.experiments.results import checkpoint_of, folder_of, is_finished, read_results, write_result
-from svdkl.experiments.runner import Place, run_suite
-from svdkl.experiments.suites import Task, get_suite, parse_only, select
+from svdkl.experiments.runner import Place, plan_suite, run_suite
+from svdkl.experiments.suites import SUITES, Task, get_suite, parse_only, quick, select
 from svdkl.experiments.task import run_task
 from svdkl.training.checkpoint import Checkpoint, Snapshot
 
@@ -89,6 +90,24 @@ def test_a_fit_serves_all_its_results_and_is_not_done_again(place):
     assert Frequencies.fits == 3
     assert lost.is_dir()
     assert folder_of(place.results, tasks[0], "dnn").stat().st_ino == before
+
+
+def test_a_fit_of_another_suite_is_taken_as_it_is(place, monkeypatch):
+    other = replace(SMOKE, name="other", folds=(1,))
+    monkeypatch.setitem(SUITES, "other", other)
+    run_suite(SMOKE, select(SMOKE, parse_only("model=dnn,fold=1")), place, lambda line: None)
+    lines: list[str] = []
+    assert run_suite(other, select(other, parse_only("model=dnn,model=lightgbm")), place, lines.append) == []
+    assert lines[0] == "other: 2 tasks, 0 finished before, 1 finished in other suites, 1 to run."
+    assert Frequencies.fits == 2
+    for result in ("dnn", "dnn_temperature"):
+        first, second = (place.results / suite / "tumours" / result / "fold1-seed0" for suite in ("smoke", "other"))
+        for name in ("metrics", "config", "provenance"):
+            assert (first / f"{name}.json").read_bytes() == (second / f"{name}.json").read_bytes()
+
+    small = quick(other)
+    monkeypatch.setitem(SUITES, small.name, small)
+    assert plan_suite(small, select(small, parse_only("model=dnn")), place).shared == {}
 
 
 def test_what_a_result_holds(place):

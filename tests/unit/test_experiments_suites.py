@@ -130,11 +130,11 @@ def test_estimates_of_images_go_with_network_and_epochs():
 def test_finished_runs_of_other_suites_count_in_estimates(tmp_path):
     config = {"trained_as": "dnn", "fold": 0, "seed": 0}
     metrics = {"train_seconds": 500.0, "predict_seconds": 1.0, "peak_memory": 7e9}
-    task = Task("tabular", "adult", "dnn", 0, 0)
+    task = Task("tabular", "adult", "dnn", 0, 1)
     write_result(folder_of(tmp_path, task, "dnn"), {"metrics": metrics, "config": config, "provenance": {}})
     uci, place = get_suite("uci"), Place(tmp_path)
     plan = plan_suite(uci, select(uci, parse_only("dataset=adult,model=dnn")), place)
-    assert (len(plan.tasks), plan.finished) == (5, 0)
+    assert (len(plan.tasks), plan.finished, plan.shared) == (5, 0, {})  # it has seed 0 only
     assert plan.estimate.of(plan.tasks[0]).seconds == pytest.approx(501, abs=20)
     assert plan.estimate.of(plan.tasks[0]).memory == 7e9
     quick = get_suite("quick/uci")

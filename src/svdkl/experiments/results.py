@@ -76,6 +76,11 @@ def write_result(folder: Path, documents: Mapping[str, Mapping[str, Any]]) -> No
         shutil.rmtree(beside, ignore_errors=True)
 
 
+def copy_result(source: Path, folder: Path) -> None:
+    """The same documents in another place, all or nothing."""
+    write_result(folder, {name: _read(source / f"{name}.json") for name in FILES})
+
+
 def remove_remains(root: Path, task: Task, results: tuple[str, ...]) -> None:
     """Delete what a killed process has left of this task."""
     for result in results:

@@ -1,4 +1,4 @@
-"""A suite task by task, each in a process of its own; what is finished is not done again."""
+"""A suite task by task, each in a process of its own; what is finished, in whichever suite, is not done again."""
 
 import os
 import re
@@ -6,11 +6,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 
 from svdkl.experiments.progress import Cost, Estimate, duration, finished_costs
-from svdkl.experiments.results import checkpoint_of, folder_of, is_finished, open_scratch, read_results
+from svdkl.experiments.results import checkpoint_of, copy_result, folder_of, is_finished, open_scratch, read_results
 from svdkl.experiments.suites import SUITES, Suite, Task
 
 GRACE = 10.0  # seconds that an interrupted task has to end by itself
@@ -38,41 +39,64 @@ class Place:
 
 @dataclass(frozen=True)
 class Plan:
-    """The tasks of a suite that are not finished, and what is known of their cost."""
+    """The tasks of a suite that are not finished, and what is known of their cost.
+
+    Attributes
+    ----------
+    tasks
+        To run.
+    shared
+        The same fits of other suites, which are finished, by the task that takes their results.
+    finished
+        How many tasks have results.
+    """
 
     suite: Suite
     tasks: list[Task]
+    shared: dict[Task, Task]
     finished: int
     estimate: Estimate
 
     def sentences(self) -> list[str]:
         """How much there is to do, and what it takes."""
-        suite, todo = self.suite.name, len(self.tasks)
-        counts = f"{suite}: {todo + self.finished} tasks, {self.finished} finished before, {todo} to run."
+        todo, shared = len(self.tasks), len(self.shared)
+        elsewhere = f" {shared} finished in other suites," if shared else ""
+        count = f"{self.suite.name}: {todo + shared + self.finished} tasks"
+        counts = f"{count}, {self.finished} finished before,{elsewhere} {todo} to run."
         return [counts, self.estimate.sentence(self.tasks)] if todo else [counts]
 
 
 def plan_suite(suite: Suite, tasks: Sequence[Task], place: Place) -> Plan:
     """Look at the results that are there."""
-    todo = [task for task in tasks if not is_finished(place.results, task, suite.results_of(task.model))]
+    missing = [task for task in tasks if not is_finished(place.results, task, suite.results_of(task.model))]
     # Fits to all rows are alike in all suites; quick ones are like no others.
-    alike = [suite] if suite.max_rows is not None else [*(other for other in SUITES.values() if other != suite), suite]
+    others = [other for other in SUITES.values() if other != suite] if suite.max_rows is None else []
+    shared: dict[Task, Task] = {}
+    for task, other in product(missing, others):
+        same = replace(task, suite=other.name)
+        if is_finished(place.results, same, suite.results_of(task.model)):
+            shared[task] = same
+    todo = [task for task in missing if task not in shared]
     done: dict[Task, Cost] = {}
-    for other in alike:
+    for other in [*others, suite]:
         done |= finished_costs(read_results(place.results, other), other.name)
     mine = {(task.dataset, task.model) for task in tasks}
     done = {task: cost for task, cost in done.items() if (task.dataset, task.model) in mine}
-    return Plan(suite, todo, len(tasks) - len(todo), Estimate(suite, done))
+    return Plan(suite, todo, shared, len(tasks) - len(missing), Estimate(suite, done))
 
 
 def run_suite(suite: Suite, tasks: Sequence[Task], place: Place, say: Callable[[str], None] = print) -> list[Task]:
     """Run the tasks that are not finished; the ones that failed come back.
 
-    A failure does not stop the others. An interrupt stops the running task, which leaves nothing but its checkpoint.
+    A fit that another suite has is not repeated: its results are copied as they are, origin and all. A failure does not
+    stop the others. An interrupt stops the running task, which leaves nothing but its checkpoint.
     """
     plan = plan_suite(suite, tasks, place)
     for sentence in plan.sentences():
         say(sentence)
+    for task, same in plan.shared.items():
+        for result in suite.results_of(task.model):
+            copy_result(folder_of(place.results, same, result), folder_of(place.results, task, result))
     todo, estimate = plan.tasks, plan.estimate
     failed: list[Task] = []
     for number, task in enumerate(todo, 1):
