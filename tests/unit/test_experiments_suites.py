@@ -122,7 +122,7 @@ def test_estimates_of_images_go_with_network_and_epochs():
         assert epochs == BUDGETS[name].epochs
     assert seconds("mnist", "cnn") < seconds("cifar10", "cnn") < seconds("cifar10_resnet", "cnn")
     assert seconds("mnist", "ensemble") > 4 * seconds("mnist", "cnn")
-    assert seconds("mnist", "savi_gp") == 600
+    assert seconds("mnist", "savi_gp") == 300
     quick = seconds("cifar10", "cnn", max_rows=4000, max_epochs=6)
     assert quick < 0.05 * seconds("cifar10", "cnn")
 

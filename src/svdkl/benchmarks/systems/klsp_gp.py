@@ -11,7 +11,7 @@ from svdkl.benchmarks.systems.network import airline_network
 from svdkl.benchmarks.systems.training_step import training_step
 from svdkl.benchmarks.timing import Step
 from svdkl.experiments.baselines.klsp_gp import expected_log_likelihood
-from svdkl.experiments.baselines.sparse_gp import jitter_may_grow, rbf_processes
+from svdkl.experiments.baselines.sparse_gp import rbf_processes, single_precision
 from svdkl.shapes import Tensor
 
 REACH = 3.0  # standard deviations of a feature, to both sides, in which inducing points start
@@ -29,7 +29,7 @@ def training(setting: Setting) -> Step:
 
     def loss() -> Tensor:
         features = (net(x) - centre) / scale
-        with jitter_may_grow():
+        with single_precision():
             latents = processes(features.T.unsqueeze(-1))
             fit = expected_log_likelihood(latents.mean.T, latents.variance.T, y, generator).mean()
             return processes.variational_strategy.kl_divergence().sum() / NUM_DATA - fit

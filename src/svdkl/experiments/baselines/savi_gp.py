@@ -104,7 +104,7 @@ class MixtureGPClassifier(ClassBaseline):
         inducing: int = 200,
         mixture: int = 2,
         steps: int = 3000,
-        seconds: float = 600.0,
+        seconds: float = 300.0,
         batch_size: int = 1024,
         rate: float = 0.03,
         components: int = COMPONENTS,

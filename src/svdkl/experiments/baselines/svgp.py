@@ -16,9 +16,9 @@ from svdkl.experiments.baselines.sparse_gp import (
     Budget,
     Trained,
     cluster_centres,
-    jitter_may_grow,
     matern_process,
     maximise,
+    single_precision,
 )
 from svdkl.shapes import Tensor
 
@@ -42,8 +42,8 @@ class SparseGP(RealBaseline):
         self,
         inducing: int = 1024,
         steps: int = 3000,
-        seconds: float = 300.0,
-        batch_size: int = 1024,
+        seconds: float = 90.0,
+        batch_size: int = 256,
         rate: float = 0.1,
     ) -> None:
         self.inducing = inducing
@@ -81,7 +81,7 @@ class SparseGP(RealBaseline):
         """Mean and standard deviation of the predictive distribution, noise included."""
         x = self._inputs(self.matrix.transform(X))
         means, variances = [], []
-        with jitter_may_grow():
+        with single_precision():
             for part in x.split(PREDICTED_AT_ONCE):
                 predicted = self.likelihood(self.process(part))
                 means.append(predicted.mean)
