@@ -26,7 +26,7 @@ from svdkl.tabular.stream import AHEAD, BUFFER_ROWS
 from svdkl.tabular.survey import MOST_HELD_OUT, SAMPLE_ROWS
 from svdkl.tabular.words import encoding_in_words
 from svdkl.training.config import TrainingConfig
-from svdkl.training.evidence import MAX_ROWS, fit_held_out_evidence
+from svdkl.training.evidence import fit_held_out_evidence, rows_of_a_step
 from svdkl.training.history import History
 from svdkl.training.recipe import train
 from svdkl.training.rows import Rows
@@ -146,7 +146,8 @@ def _trial(estimator: Any, sample: Rows, config: TrainingConfig, rows: int, held
     for stage in {epoch.stage for epoch in history.epochs}:
         seconds += min(epoch.seconds for epoch in history.of(stage)) / size * rows * epochs[stage]
     if config.evidence and isinstance(model, SVDKL):
-        seconds += _seconds_of_evidence(model, sample.take(torch.arange(min(held_out, MAX_ROWS)) % len(sample)), config)
+        numbers = torch.arange(min(held_out, rows_of_a_step(model.head))) % len(sample)
+        seconds += _seconds_of_evidence(model, sample.take(numbers), config)
     return sum(p.numel() for p in model.parameters()), seconds
 
 

@@ -23,7 +23,7 @@ from svdkl.training.rows import Rows, map_rows
 
 AMPLITUDE = 0.3  # of a function's own spread: how far it is expected to be off its centre, to start with, at most
 FACTOR_SPREAD = 0.3  # of the logarithm of the factor on the outputs, before any held-out row is seen
-MAX_ROWS = 16_384  # of a step: more than that add little to the gradient of a few thousand parameters
+MAX_ROWS, MAX_VALUES = 16_384, 819_200  # of a step: more than that add little to the gradient of so few parameters
 
 
 def fit_held_out_evidence(model: SVDKL, held_out: Rows, config: TrainingConfig, generator: torch.Generator) -> None:
@@ -46,13 +46,13 @@ def fit_held_out_evidence(model: SVDKL, held_out: Rows, config: TrainingConfig, 
         parameters.append(tempered.log_factor)
     parameters += head.likelihood.parameters()
     optimiser = make_optimiser([{"params": parameters, "rate": config.evidence_rate}])
-    guard = Guard(tempered, optimiser)
+    guard, at_most = Guard(tempered, optimiser), rows_of_a_step(head)
     for step in range(config.evidence_steps):
         factor = rate_factor(step, config.evidence_steps, 0) * guard.slowdown
         set_rates(optimiser, factor, factor)
         batch = rows
-        if len(rows) > MAX_ROWS:
-            batch = rows.take(torch.randint(len(rows), (MAX_ROWS,), generator=generator))
+        if len(rows) > at_most:
+            batch = rows.take(torch.randint(len(rows), (at_most,), generator=generator))
         guard.step(
             lambda b=batch: (  # type: ignore[misc]
                 (tempered.penalty() + noise.penalty()) / len(rows)
@@ -63,6 +63,11 @@ def fit_held_out_evidence(model: SVDKL, held_out: Rows, config: TrainingConfig, 
     with torch.no_grad():
         for parameter in head.mixing.parameters():
             parameter.mul_(tempered.log_factor.exp())
+
+
+def rows_of_a_step(head: GPHead) -> int:
+    """Held-out rows at most, fewer for many GPs."""
+    return min(MAX_ROWS, max(1, MAX_VALUES // len(head.groups)))
 
 
 @torch.no_grad()
