@@ -7,7 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from svdkl.cli.arguments import JSON
-from svdkl.cli.messages import FAULT, InterruptedRun, say
+from svdkl.cli.ending import ended_by_signals
+from svdkl.cli.messages import FAULT, say
 from svdkl.cli.printing import print_json, print_table
 
 ALL = "all"
@@ -54,12 +55,8 @@ def bench(
     _make(folder)
     path = folder / "bench.json"
     command = " ".join(["svdkl", *sys.argv[1:]])
-    try:
+    with ended_by_signals(f"Interrupted: what was measured is in {path}, the same command goes on from there."):
         records = run_tasks(tasks, path, Conditions.here(threads, time_limit, memory_limit), command, say)
-    except KeyboardInterrupt:
-        raise InterruptedRun(
-            f"Interrupted: what was measured is in {path}, the same command goes on from there."
-        ) from None
     figure = _write_figure(records, folder)
     if json:
         print_json(document(records))

@@ -1,15 +1,12 @@
 """``svdkl reproduce``: the comparisons of the paper, run and written as a page."""
 
-import signal
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from svdkl.cli.messages import FAULT, INTERRUPTED, InterruptedRun, say
+from svdkl.cli.ending import ended_by_signals
+from svdkl.cli.messages import FAULT, say
 
 
 def reproduce(
@@ -56,7 +53,7 @@ def reproduce(
         lines = [f"{task} (about {duration(plan.estimate.of(task).seconds)})" for task in plan.tasks]
         print("\n".join([*plan.sentences(), *lines]))
         return 0
-    with _ended_by_signals():
+    with ended_by_signals("Interrupted: finished results and checkpoints stay, the same command goes on from there."):
         failed = run_suite(chosen, tasks, place, lambda line: print(line, flush=True))
     if failed:
         say(f"Expected all tasks to succeed, but {len(failed)} failed, see above: the same command tries them again.")
@@ -77,17 +74,3 @@ def write_page(suite: str, results: Path) -> list[Path]:
     page = results / suite / "tables.md"
     page.write_text(suite_tables(chosen, results, [path.name for path in figures]), encoding="utf-8")
     return [page, *figures]
-
-
-@contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """A command that is told to end stops its running task first."""
-    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(INTERRUPTED))
-    try:
-        yield
-    except KeyboardInterrupt:
-        raise InterruptedRun(
-            "Interrupted: finished results and checkpoints stay, the same command goes on from there."
-        ) from None
-    finally:
-        signal.signal(signal.SIGTERM, before)
