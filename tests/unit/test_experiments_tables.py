@@ -91,7 +91,10 @@ def test_coverage_is_best_near_its_probability(tmp_path):
 def test_the_papers_figures_stand_beside_ours(tmp_path):
     for model in ("klsp_gp", "dnn", "svdkl_paper", "svdkl"):
         seconds = {"klsp_gp": 600.0, "dnn": 200.0, "svdkl_paper": 300.0, "svdkl": 250.0}[model]
-        put(tmp_path, "airline", "flights", model, (0, 0), **scores(0.7, 0.5, train_seconds=seconds))
+        # By the clock the last one took its time beside other work.
+        clock = {"train_seconds": 3 * seconds if model == "svdkl" else seconds}
+        cores = {} if model == "svdkl_paper" else {"train_core_seconds": seconds}
+        put(tmp_path, "airline", "flights", model, (0, 0), **scores(0.7, 0.5, **clock), **cores)
     text = suite_tables(get_suite("airline"), tmp_path)
     rows = {line.split(" | ")[0].strip("| "): line for line in text.splitlines() if line.startswith("|")}
     assert rows["model"].endswith("| paper: accuracy | paper: NLP | paper: training, h |")
@@ -100,7 +103,7 @@ def test_the_papers_figures_stand_beside_ours(tmp_path):
     assert rows["SV-DKL as in the paper"].endswith("| 0.781 ± 0.001 | 0.461 ± 0.001 | 3.98 |")
     assert rows["SV-DKL"].endswith("| - | - | - |")
     assert "other rows, other accuracies" in text
-    assert "multiple of the network's: SV-DKL as in the paper 1.50, SV-DKL 1.25 (in the paper 7.5)." in text
+    assert "SV-DKL as in the paper 1.50 by the clock, SV-DKL 1.25 (in the paper 7.5)." in text
 
 
 def test_the_papers_models_and_sets_are_ours():

@@ -15,6 +15,7 @@ from svdkl.experiments.suites import WHOLE, Suite
 from svdkl.experiments.verdicts import OURS, verdicts
 
 ByModel = dict[str, list[Result]]
+CORE_SECONDS = "train_core_seconds"
 
 
 def suite_tables(suite: Suite, root: Path, figures: Sequence[str] = ()) -> str:
@@ -155,14 +156,19 @@ def _fitted_rows(result: Result) -> tuple[int, int]:
 
 
 def _times(dataset: str, by_model: ByModel) -> str:
-    """How many times as long as the network alone SV-DKL trains, over the runs that both have."""
-    network = {result.run: result.metrics["train_seconds"] for result in by_model.get("dnn") or by_model.get("cnn", [])}
+    """How many times as long as the network alone SV-DKL trains, over the runs that both have.
+
+    In seconds of cores, which other work on the machine does not lengthen; by the clock where a run has none of them.
+    """
+    networks = {result.run: result.metrics for result in by_model.get("dnn") or by_model.get("cnn", [])}
     ratios = []
     for model in OURS:
-        runs = [result for result in by_model.get(model, []) if result.run in network]
-        if runs:
-            ratio = sum(result.metrics["train_seconds"] for result in runs) / sum(network[run.run] for run in runs)
-            ratios.append(f"{TITLES[model]} {ratio:.2f}")
+        pairs = [(r.metrics, networks[r.run]) for r in by_model.get(model, []) if r.run in networks]
+        in_cores = all(metrics.get(CORE_SECONDS) for pair in pairs for metrics in pair)
+        key, unit = (CORE_SECONDS, "") if in_cores else ("train_seconds", " by the clock")
+        if pairs:
+            ratio = sum(own[key] for own, _ in pairs) / sum(network[key] for _, network in pairs)
+            ratios.append(f"{TITLES[model]} {ratio:.2f}{unit}")
     papers = time_ratio(dataset)
     paper = "" if papers is None else f" (in the paper {papers:.1f})"
     return f"Time of training, as a multiple of the network's: {', '.join(ratios)}{paper}." if ratios else ""

@@ -87,13 +87,20 @@ def run_task(
         model = make_baseline(task.model, dataset.task)
     checkpoint = model.checkpoint = checkpoint_of(scratch, task)
     before = epochs_before(checkpoint.parent)
-    start = time.perf_counter()
+    start, core_start = time.perf_counter(), time.process_time()
     model.fit(fit.X, fit.y, validation.X, validation.y, task.seed)
     train_seconds = time.perf_counter() - start + sum(epoch["seconds"] for epoch in before)
+    core_seconds = None if before else time.process_time() - core_start
     outcomes = score(model, suite.results_of(task.model), validation, test, train_seconds, strange)
 
-    sizes = {"n_train": len(train_rows), "n_fit": len(fit.y), "n_validation": len(validation.y), "n_test": len(test.y)}
+    sizes: dict[str, Any] = {
+        "n_train": len(train_rows),
+        "n_fit": len(fit.y),
+        "n_validation": len(validation.y),
+        "n_test": len(test.y),
+    }
     sizes |= {"n_columns": int(np.prod(fit.X.shape[1:])), "peak_memory": peak_memory()}
+    sizes["train_core_seconds"] = core_seconds
     if strange is not None:
         sizes["n_elsewhere"] = len(strange)
     where = provenance(task.seed, f"python -m svdkl.experiments {' '.join(task.arguments)}")
