@@ -81,7 +81,8 @@ def single_precision() -> Iterator[None]:
 class Budget:
     """Training ends when steps or seconds are used up, and its rate goes down by a cosine towards that end.
 
-    Seconds are the processor's, so that what else a machine does takes nothing away.
+    Seconds are the processor's, so that what else a machine does takes nothing away, and those of all threads together,
+    so that more of them give no more steps.
     """
 
     steps: int
@@ -126,7 +127,7 @@ def maximise(
             (-bound(batch)).backward()
             optimiser.step()
             taken += 1
-            used = max(taken / budget.steps, (time.thread_time() - start) / budget.seconds)
+            used = max(taken / budget.steps, (time.process_time() - start) / budget.seconds)
             if used * EVALUATIONS >= evaluations + 1:
                 evaluations = int(used * EVALUATIONS)
                 model.eval()
