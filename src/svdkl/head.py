@@ -36,7 +36,8 @@ from svdkl.uncertainty import Uncertainty, uncertainty
 ESTIMATORS = ("marginal", "joint")
 LAYOUTS = ("features", "outputs")
 MOST_POINTS = 1024  # that are taken for the sake of exact moments
-POINTS_AT_ONCE = 2**25  # latent values held at a time in a prediction: 128 MiB of float32
+# Latent values held at a time in a prediction: on a CPU those that stay in its cache, else 128 MiB of float32.
+POINTS_IN_CACHE, POINTS_IN_MEMORY = 2**19, 2**25
 
 
 class NonFiniteFeaturesError(ValueError):
@@ -335,9 +336,10 @@ class GPHead(nn.Module):
         return [bank for bank in self.banks if isinstance(bank, Bank)]
 
     def _in_parts(self, h: Tensor, function: Callable[[Tensor], Any]) -> Any:
-        """Call a function of rows on as many at a time as the latent points of each leave memory for."""
+        """Call a function of rows on as many at a time as the latent points of each leave room for."""
         with torch.autocast(h.device.type, enabled=False):
-            at_once = max(1, POINTS_AT_ONCE // (len(self.normal_points) * self.num_outputs))
+            room = POINTS_IN_CACHE if h.device.type == "cpu" else POINTS_IN_MEMORY
+            at_once = max(1, room // (len(self.normal_points) * self.num_outputs))
             if torch.compiler.is_compiling() or len(h) <= at_once:
                 return function(h)
             parts = [function(part) for part in h.split(at_once)]

@@ -23,8 +23,8 @@ class LatentPoints(NamedTuple):
     weights: Float[Tensor, "K"]
 
     def average(self, values: Float[Tensor, "K ..."]) -> Tensor:
-        """Weighted mean over the points."""
-        return torch.einsum("k,k...->...", self.weights, values)
+        """Weighted mean over the points. Not by einsum, which would bring rows that are last in memory to the front."""
+        return (self.weights.reshape(-1, *(1 for _ in values.shape[1:])) * values).sum(0)
 
 
 class Prediction(NamedTuple):
@@ -45,17 +45,18 @@ def latent_points(
     if contrasts is not None:
         nodes, weights = hermite_points(mean, count=80)  # a sigmoid may be steep beside the latent's spread
         return LatentPoints(spread(*mixing.gaussian(mean, variance, contrasts), nodes), weights)
-    # g^(t) = A (mean + sd * eps_t) + b for all t by one product: the points are folded into A.
+    # g^(t) = A (mean + sd * eps_t) + b for all t by one product: the points are folded into A. Rows are last in memory,
+    # so that what follows goes along many rows instead of a few classes.
     num_points = normal.shape[0]
     folded = (normal.to(mean.dtype).unsqueeze(1) * mixing.weight).flatten(0, 1)
-    deviation = torch.nn.functional.linear(standard_deviation(variance), folded)
-    points = mixing(mean) + deviation.unflatten(-1, (num_points, -1)).movedim(-2, 0)
+    deviation = (folded @ standard_deviation(variance).T).unflatten(0, (num_points, -1))
+    points = (deviation + mixing(mean).T).mT
     return LatentPoints(points, mean.new_full((num_points,), 1 / num_points))
 
 
 def predictive_probabilities(likelihood: Likelihood, latents: LatentPoints) -> Float[Tensor, "B C"]:
     """p(y = c | x) = E p(y = c | g)."""
-    return latents.average(likelihood.predictive_terms(latents.points)[0])
+    return latents.average(likelihood.predictive_mean(latents.points))
 
 
 def predictive_moments(likelihood: Likelihood, latents: LatentPoints) -> Prediction:

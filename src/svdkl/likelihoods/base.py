@@ -45,6 +45,14 @@ class Likelihood(nn.Module, ABC):
     def predictive_terms(self, latent: Float[Tensor, "*T B P"]) -> tuple[Tensor, Tensor]:
         """Mean and variance of y given the latents; for classes, the probabilities and their entropy."""
 
+    def predictive_mean(self, latent: Float[Tensor, "*T B P"]) -> Tensor:
+        """The first of these, where the second is not wanted."""
+        return self.predictive_terms(latent)[0]
+
+    def start_outputs(self, y: Tensor, weight: Float[Tensor, "B"] | None) -> Float[Tensor, "C"] | None:
+        """Outputs to start a network at, for these targets; None where it does not matter."""
+        return None
+
     def set_noise(self, variance: Float[Tensor, "C"]) -> None:
         """Give the noise of real targets this variance."""
         raise NotImplementedError(f"{type(self).__name__} has no noise of its own")

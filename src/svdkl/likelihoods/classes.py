@@ -44,11 +44,17 @@ class Softmax(Likelihood):
 
     def predictive_terms(self, latent: Float[Tensor, "*T B P"]) -> tuple[Tensor, Tensor]:
         """Class probabilities and their entropy."""
-        if self.num_outputs == 2:  # a softmax along two numbers is not vectorised
-            probabilities = torch.cat([torch.sigmoid(-latent), torch.sigmoid(latent)], -1)
-        else:
-            probabilities = latent.softmax(-1)
+        probabilities = self.predictive_mean(latent)
         return probabilities, self.entropy(probabilities)
+
+    def predictive_mean(self, latent: Float[Tensor, "*T B P"]) -> Tensor:
+        """Class probabilities."""
+        if self.num_outputs == 2:
+            return torch.cat([torch.sigmoid(-latent), torch.sigmoid(latent)], -1)
+        # torch's own softmax has a few neighbouring numbers for each row, which cannot be vectorised; here rows may be
+        # the neighbours.
+        powers = (latent - latent.amax(-1, keepdim=True)).exp()
+        return powers / powers.sum(-1, keepdim=True)
 
 
 class Bernoulli(Likelihood):
@@ -70,9 +76,13 @@ class Bernoulli(Likelihood):
 
     def predictive_terms(self, latent: Float[Tensor, "*T B P"]) -> tuple[Tensor, Tensor]:
         """Probabilities of the two classes where C = 1, of each label otherwise; and their entropy."""
-        yes = latent.sigmoid()
-        probabilities = torch.cat([1 - yes, yes], -1) if self.num_outputs == 1 else yes
+        probabilities = self.predictive_mean(latent)
         return probabilities, self.entropy(probabilities)
+
+    def predictive_mean(self, latent: Float[Tensor, "*T B P"]) -> Tensor:
+        """Probabilities of the two classes where C = 1, of each label otherwise."""
+        yes = latent.sigmoid()
+        return torch.cat([1 - yes, yes], -1) if self.num_outputs == 1 else yes
 
     def logits(self, probabilities: Float[Tensor, "B K"]) -> Float[Tensor, "B C"]:
         """One log odds a label."""
