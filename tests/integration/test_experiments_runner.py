@@ -194,11 +194,50 @@ def test_processes(tmp_path, monkeypatch, capsys):
     assert record["machine"]["threads"] == 1
 
     monkeypatch.setenv("SVDKL_DATA", str(tmp_path))
+    assert main(["run", "tabular", "--only", "dataset=adult,model=lightgbm", *place]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("Expected adult.parquet")
+    assert said.err.count("\n") == 1
+    (tmp_path / "adult.csv").write_text("income\n<=50K\n")
     assert main(["run", "tabular", "--only", "dataset=adult,model=lightgbm,seed=0", *place]) == 1
     said = capsys.readouterr()
-    assert "failed, Expected adult.parquet" in said.out
+    assert "failed, Expected adult with 48842 rows" in said.out
     assert "Traceback" not in said.out + said.err
     assert not (tmp_path / "results" / "tabular").exists()
+
+
+def test_a_set_without_data_is_left_out_and_said_once(place, monkeypatch, tmp_path):
+    both = replace(SMOKE, name="both", datasets=("adult", "tumours", "covertype"), models=("lightgbm",))
+    monkeypatch.setitem(SUITES, "both", both)
+    monkeypatch.setenv("SVDKL_DATA", str(tmp_path))
+    run: list[Task] = []
+
+    def pretend(task: Task, place: Place) -> str | None:
+        run.append(task)
+        documents = {"metrics": {"train_seconds": 1.0, "predict_seconds": 1.0}, "config": {}, "provenance": {}}
+        write_result(folder_of(place.results, task, task.model), documents)
+        return None
+
+    monkeypatch.setattr(runner, "run_in_process", pretend)
+    lines: list[str] = []
+    failed = run_suite(both, list(both.tasks()), place, lines.append)
+    assert {task.dataset for task in run} == {"tumours"}
+    assert [task.dataset for task in failed] == ["adult"] * 2 + ["covertype"] * 2
+    assert lines[0].startswith("adult: left out, its data is missing. Expected adult.parquet")
+    assert lines[1].startswith("covertype: left out, its data is missing. Expected covertype.parquet")
+    assert lines[2] == "both: 6 tasks, 0 finished before, 4 without data, 2 to run."
+    assert sum("adult" in line for line in lines) == 1
+
+    # Nothing is left to run, but there are results to show.
+    assert run_suite(both, list(both.tasks()), place, lines.append) == failed
+    without = [task for task in both.tasks() if task.dataset != "tumours"]
+    refused(
+        lambda: run_suite(both, without, place, lines.append),
+        "Expected adult.parquet",
+        "Missing, too: covertype.",
+        error=FileNotFoundError,
+    )
 
 
 def test_an_interrupt_leaves_nothing(tmp_path):

@@ -72,10 +72,22 @@ def test_failures_are_told(instead, capsys):
     assert main(["reproduce", "smoke", "--only", "model=svdkl,model=dnn,fold=0"]) == 1
     said = capsys.readouterr()
     assert "failed, out of memory" in said.out
-    assert said.err.startswith("Expected all tasks to succeed, but 1 failed")
+    assert said.err.startswith("Expected all tasks to succeed, but 1 failed or lack their data")
     assert Path("results/smoke/tables.md").exists()
     assert main(["reproduce", "smoke_regression", "--only", "model=svdkl"]) == 1
     assert not Path("results/smoke_regression").exists()
+
+
+def test_a_suite_without_any_data_is_refused_at_once(instead, capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("SVDKL_DATA", str(tmp_path))
+    for suite, names in (("uci", "connect4, covertype, diabetes"), ("airline2008", "")):
+        assert main(["reproduce", suite]) == 2
+        said = capsys.readouterr()
+        assert said.out == ""
+        assert said.err.startswith("Expected ")
+        assert said.err.count("\n") == 1
+        assert names in said.err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_interrupt_says_what_is_kept(instead, capsys, monkeypatch):

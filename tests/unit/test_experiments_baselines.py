@@ -1,5 +1,8 @@
 """The rivals: each fits, predicts in the target's unit, and is the same for the same seed."""
 
+import dataclasses
+import time
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -8,14 +11,18 @@ from refusals import refused
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
+from svdkl.estimators import base
 from svdkl.experiments.baselines import MODELS, TITLES, make_baseline
 from svdkl.experiments.baselines.boosting import BoostingClassifier, BoostingRegressor
+from svdkl.experiments.baselines.d_gplvm import LatentVariableClassifier
 from svdkl.experiments.baselines.ensemble import EnsembleClassifier, EnsembleRegressor
 from svdkl.experiments.baselines.interface import ClassBaseline, Gaussian, RealBaseline
 from svdkl.experiments.baselines.klsp_gp import SparseGPClassifier, expected_log_likelihood, predictive
 from svdkl.experiments.baselines.laplace import LaplaceClassifier, gauss_newton
 from svdkl.experiments.baselines.matrix import MOST_LABELS, CodedMatrix, OneHotMatrix
+from svdkl.experiments.baselines.mc_gp import SampledGPClassifier
 from svdkl.experiments.baselines.networks import NetworkClassifier, NetworkRegressor
+from svdkl.experiments.baselines.savi_gp import MixtureGPClassifier
 from svdkl.experiments.baselines.svgp import SparseGP
 from svdkl.experiments.baselines.svm import (
     MarginSoftmax,
@@ -218,6 +225,90 @@ def test_laplace_is_less_sure_than_its_network_and_of_the_same_mind():
     assert np.array_equal(p.argmax(1), plain.argmax(1))
     assert (p.max(1) <= plain.max(1) + 1e-6).all()
     assert p.max(1).mean() < plain.max(1).mean() - 1e-4
+
+
+def test_two_classes_have_the_probability_of_their_difference():
+    """The posterior of a linear model with one input, which is 1: logits -d/2 and d/2, each of variance s²/2."""
+    d, s = 2.0, 3.0
+    model = LaplaceClassifier()
+    model.weight, model.directions = torch.tensor([[-d / 2], [d / 2]]).double(), torch.eye(2).double()
+    model.curvatures, model.log_precision = torch.full((2,), 2 / s**2 - 1).double(), 0.0
+    p = model._probabilities(torch.ones(1, 1).double())[0, 1].item()
+    draws = torch.randn(10**5, generator=torch.Generator().manual_seed(0))
+    assert p == pytest.approx(torch.sigmoid(d + s * draws).mean().item(), abs=0.015)
+    assert p == pytest.approx(torch.sigmoid(torch.tensor(d / (1 + torch.pi / 8 * s**2) ** 0.5)).item())
+
+
+def test_more_classes_have_about_the_probabilities_of_samples():
+    classes, generator = 10, torch.Generator().manual_seed(0)
+    x, weight, far = (torch.randn(*size, generator=generator).double() for size in ((60, 4), (classes, 4), (200, 4)))
+    model = LaplaceClassifier()
+    model.weight, model.log_precision = weight, float(np.log(0.1))
+    model.curvatures, model.directions = torch.linalg.eigh(gauss_newton(x, weight))
+    model.curvatures = model.curvatures.clamp(min=0)
+    scaled = model.directions / (model.curvatures + 0.1).sqrt()
+    draws = weight.flatten() + torch.randn(4000, weight.numel(), generator=generator).double() @ scaled.T
+    logits = torch.einsum("bp,kcp->kbc", 3 * far, draws.reshape(-1, classes, 4))
+    sampled, plain = logits.softmax(2).mean(0), (3 * far @ weight.T).softmax(1)
+    p = model._probabilities(3 * far)
+    assert (p - sampled).abs().mean() < 0.3 * (plain - sampled).abs().mean()
+    assert p.max(1).values.mean().item() == pytest.approx(sampled.max(1).values.mean().item(), abs=0.05)
+
+
+@pytest.mark.parametrize("recipe", ["dnn", "svdkl"])
+def test_findings_say_what_auto_stood_for(recipe, monkeypatch):
+    used = []
+    train_model = base.train_model
+
+    def spy(estimator, source, held_out, config, *rest, **more):
+        used.append(config)
+        train_model(estimator, source, held_out, dataclasses.replace(config, evidence_steps=2), *rest, **more)
+
+    monkeypatch.setattr(base, "train_model", spy)
+    train, held_out = rows(200, 0, "classification"), rows(60, 1, "classification")
+    model = NetworkClassifier(recipe=recipe, grid_size=8, hidden=(16,), num_features=4, max_iter=2)
+    model.fit(*train, *held_out, seed=3)
+    found = model.findings()
+    assert found["training"] == dataclasses.asdict(used[0])
+    assert found["training"]["batch_size"] == 32
+    assert found["network"] == model.estimator.network_options_
+    assert isinstance(found["network"]["dropout"], float)  # while the settings say "auto"
+    assert model.settings()["dropout"] == "auto"
+
+
+def test_an_ensemble_tells_of_all_its_members(tmp_path):
+    train, held_out = rows(200, 0, "regression"), rows(60, 1, "regression")
+    small = {"hidden": (16,), "num_features": 4, "max_iter": 2}
+    model = EnsembleRegressor(lambda: NetworkRegressor(recipe="dnn", **small), 2)
+    model.fit(*train, *held_out, seed=0)
+    seeds = {member["training"]["seed"] for member in model.findings()["members"]}
+    assert len(seeds) == 2
+    model.save_history(tmp_path / "history.jsonl")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["history-member0.jsonl", "history-member1.jsonl"]
+    assert len((tmp_path / "history-member1.jsonl").read_text().splitlines()) == 2
+
+
+def test_seconds_of_all_threads_count(monkeypatch):
+    """Whatever the threads of linear algebra do is part of a budget."""
+    clock = iter(range(10**6))
+    monkeypatch.setattr(time, "process_time", lambda: 0.1 * next(clock))
+    monkeypatch.setattr(time, "thread_time", None)  # which counts one of them only
+    train, held_out = rows(100, 0, "regression"), rows(50, 1, "regression")
+    model = SparseGP(inducing=10, steps=10**9, seconds=0.5)
+    model.fit(*train, *held_out, seed=0)
+    assert model.findings()["steps"] == 5
+    labels = (train[1] > 100).astype(np.int64), (held_out[1] > 100).astype(np.int64)
+    rivals = (
+        SparseGPClassifier(inducing=10, steps=10**9, seconds=0.5, batch_size=20),
+        MixtureGPClassifier(inducing=10, steps=10**9, seconds=0.5, batch_size=20),
+        LatentVariableClassifier(latents=2, inducing=5, steps=10**9, seconds=1.0, row_steps=2),
+        SampledGPClassifier(inducing=10, start_steps=10**9, warm_up=0, moves=10**9, seconds=4.0),
+    )
+    for model in rivals:
+        model.fit(train[0], labels[0], held_out[0], labels[1], seed=0)
+        found = model.findings()
+        assert found["ended_by_time"]
+        assert found.get("steps", found.get("moves")) <= 40
 
 
 class _Fixed(RealBaseline):

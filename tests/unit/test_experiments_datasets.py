@@ -13,7 +13,17 @@ import pyarrow.parquet as pq
 import pytest
 from refusals import refused
 
-from svdkl.experiments.datasets import LOADERS, Dataset, hold_out, load_dataset, split
+from svdkl.experiments.datasets import (
+    LOADERS,
+    LOCATORS,
+    Dataset,
+    flights,
+    hold_out,
+    load_dataset,
+    missing_data,
+    published,
+    split,
+)
 from svdkl.experiments.datasets import regression as regression_sets
 from svdkl.experiments.datasets.adult import ADULT
 from svdkl.experiments.datasets.connect4 import CONNECT4
@@ -64,11 +74,29 @@ def test_other_tables_are_refused(tmp_path):
     refused(lambda: dataclasses.replace(source, target="pay").load(tmp_path), "'pay'", "age, workclass")
     (tmp_path / "adult.parquet").write_bytes(b"PAR1 and no more")
     refused(lambda: source.load(tmp_path), "adult.parquet", "cannot be read")
+    pq.write_table(pa.table({"Elevation": ["high"], "Cover_Type": [1]}), tmp_path / "covertype.parquet")
+    refused(lambda: load_dataset("covertype", tmp_path), str(tmp_path / "covertype.parquet"), "covertype", "'high'")
 
 
 @pytest.mark.parametrize("name", [name for name in LOADERS if name not in ("tumours", "progression", "nycflights")])
 def test_a_missing_file_is_named_with_its_origin(name, tmp_path):
     refused(lambda: load_dataset(name, tmp_path), str(tmp_path), "SVDKL_DATA", "http", error=FileNotFoundError)
+    with pytest.raises(FileNotFoundError) as error:
+        load_dataset(name, tmp_path)
+    assert missing_data(name, tmp_path) == str(error.value)  # without reading anything
+
+
+def test_data_that_is_there_or_needs_no_file_is_not_missing(tmp_path, monkeypatch):
+    assert missing_data("tumours", tmp_path) == ""
+    for name in ("mnist.npz", "adult.csv", "cifar-10-binary.tar.gz"):
+        (tmp_path / name).write_bytes(b"")  # what it holds is seen when it is read
+    for name in ("mnist", "mnist_binary", "adult", "cifar10", "cifar10_resnet"):
+        assert missing_data(name, tmp_path) == ""
+    fetched = []
+    monkeypatch.setattr(published, "download_from_openml", lambda *given: fetched.append(given[0]))
+    assert missing_data("connect4", tmp_path, download=True) == ""
+    assert fetched == ["connect4"]
+    assert set(LOCATORS) == set(LOADERS) - {"tumours", "progression"}
 
 
 def test_unknown_sets_are_refused():
@@ -148,6 +176,9 @@ def test_regression_sets_bring_their_folds(tmp_path, monkeypatch):
     refused(lambda: split(dataset, 10), "yacht", "below 10", "got 10")
     pq.write_table(table.set_column(2, "test_fold", pa.array([0] * 20)), folder / "yacht.parquet")
     refused(lambda: load_dataset("yacht", tmp_path), "folds 0 to 9", "[0]")
+    for values, part in (([None] * 2 + [1.0] * 18, "got 2 row(s)"), (["much"] * 20, "'much'")):
+        pq.write_table(table.set_column(1, "y", pa.array(values)), folder / "yacht.parquet")
+        refused(lambda: load_dataset("yacht", tmp_path), str(folder / "yacht.parquet"), part)
 
 
 FLIGHTS = """Year,Month,DayofMonth,DayOfWeek,DepTime,ArrTime,TailNum,AirTime,ArrDelay,Distance,Cancelled
@@ -168,13 +199,17 @@ N999ZZ,Corporation,None
 
 
 @pytest.mark.parametrize("ending", ["csv", "csv.bz2"])
-def test_airline_from_the_published_files(ending, tmp_path):
+def test_airline_from_the_published_files(ending, tmp_path, monkeypatch):
     folder = tmp_path / "airline"
     folder.mkdir()
     records = FLIGHTS.encode()
     (folder / f"2008.{ending}").write_bytes(bz2.compress(records) if ending.endswith("bz2") else records)
     refused(lambda: load_airline(tmp_path), "plane-data.csv", "http", error=FileNotFoundError)
+    (folder / "plane-data.csv").write_text("")
+    refused(lambda: load_airline(tmp_path), str(folder / "plane-data.csv"), "planes")
     (folder / "plane-data.csv").write_text(PLANES)
+    refused(lambda: load_airline(tmp_path), "5,800,000 complete flights", str(folder), "got 2")
+    monkeypatch.setattr(flights, "FEWEST_OF_2008", 2)
     dataset = load_airline(tmp_path)
     assert tuple(dataset.table.column_names) == FEATURES
     assert dataset.target.tolist() == [0, 1]

@@ -9,10 +9,16 @@ import pytest
 from refusals import refused
 
 from svdkl.experiments.baselines import MODELS
+from svdkl.experiments.baselines.d_gplvm import LatentVariableClassifier
 from svdkl.experiments.baselines.image_networks import BUDGETS
+from svdkl.experiments.baselines.klsp_gp import SparseGPClassifier
+from svdkl.experiments.baselines.mc_gp import SampledGPClassifier
+from svdkl.experiments.baselines.savi_gp import MixtureGPClassifier
+from svdkl.experiments.baselines.svgp import SparseGP
 from svdkl.experiments.commands import main
+from svdkl.experiments.progress import BUDGETS as SECONDS
 from svdkl.experiments.progress import IMAGES, Cost, Estimate, cost_by_rule, duration
-from svdkl.experiments.results import folder_of, write_result
+from svdkl.experiments.results import folder_of, read_results, write_result
 from svdkl.experiments.runner import Place, plan_suite, task_command
 from svdkl.experiments.suites import GP_RIVALS, QUICK_MODELS, SUITES, Task, get_suite, parse_only, select
 from svdkl.experiments.task import sample
@@ -118,13 +124,78 @@ def test_estimates_of_images_go_with_network_and_epochs():
         return cost_by_rule(Task("images", dataset, model, 0, 0), **options).seconds
 
     assert set(IMAGES) == set(BUDGETS)
-    for name, (_, epochs, _) in IMAGES.items():
-        assert epochs == BUDGETS[name].epochs
+    for name, known in IMAGES.items():
+        assert known.epochs == BUDGETS[name].epochs
     assert seconds("mnist", "cnn") < seconds("cifar10", "cnn") < seconds("cifar10_resnet", "cnn")
     assert seconds("mnist", "ensemble") > 4 * seconds("mnist", "cnn")
-    assert seconds("mnist", "savi_gp") == 300
     quick = seconds("cifar10", "cnn", max_rows=4000, max_epochs=6)
     assert quick < 0.05 * seconds("cifar10", "cnn")
+
+
+def test_models_with_a_budget_in_seconds_take_that():
+    budgets = {
+        "klsp_gp": SparseGPClassifier().budget.seconds,
+        "svgp": SparseGP().budget.seconds,
+        "savi_gp": MixtureGPClassifier().budget.seconds,
+        "mc_gp": SampledGPClassifier().seconds,
+        "d_gplvm": LatentVariableClassifier().seconds,
+    }
+    assert set(SECONDS) == set(budgets)
+    estimate = Estimate(get_suite("airline"))
+    estimate.done[Task("airline", "flights", "dnn", 0, 0)] = Cost(1e6)  # a slow machine
+    for model, seconds in budgets.items():
+        for dataset in ("flights", "mnist", "yacht"):
+            cost = estimate.of(Task("airline", dataset, model, 0, 0))
+            assert cost.seconds == pytest.approx(seconds + 10)
+    assert cost_by_rule(Task("uci", "covertype", "svm", 0, 0)).seconds >= 300
+
+
+def test_memory_of_images_goes_with_their_bytes():
+    def memory(dataset: str) -> float:
+        return cost_by_rule(Task("images", dataset, "cnn", 0, 0)).memory
+
+    assert memory("mnist") < memory("cifar10")
+    assert memory("cifar10") > 6 * 50_000 * 3072
+    assert memory("tiny_imagenet20") - memory("mnist") == 6 * (10_000 * 12_288 - 60_000 * 784)
+
+
+def test_the_papers_own_flights_are_a_suite_of_their_own():
+    paper, many_years = get_suite("airline2008"), get_suite("airline")
+    assert (paper.datasets, paper.models) == (("airline",), many_years.models)
+    assert {(task.fold, task.seed, task.share) for task in paper.tasks()} == {(0, 0, 1)}
+    one, other = (Task(suite, dataset, "dnn", 0, 0) for suite, dataset in (("a", "airline"), ("a", "flights")))
+    assert cost_by_rule(one).memory > cost_by_rule(other).memory
+
+
+def test_damaged_results_of_other_suites_do_not_stop_one(tmp_path):
+    config = {"trained_as": "lightgbm", "fold": 0, "seed": 0}
+    documents = {"metrics": {"train_seconds": 5.0, "predict_seconds": 1.0}, "config": config, "provenance": {}}
+    uci, place = get_suite("uci"), Place(tmp_path)
+    tasks = select(uci, parse_only("dataset=adult,model=lightgbm,fold=0"))
+    other = folder_of(tmp_path, Task("tabular", "adult", "lightgbm", 0, 0), "lightgbm")
+    write_result(other, documents)
+    assert plan_suite(uci, tasks, place).shared
+    for damage in ("{", "5", "{}"):
+        (other / "metrics.json").write_text(damage)
+        plan = plan_suite(uci, tasks, place)
+        assert (len(plan.tasks) + len(plan.shared), plan.estimate.done) == (1, {})
+    (other / "metrics.json").write_text("5")
+    assert plan_suite(uci, tasks, place).tasks == tasks
+    own = folder_of(tmp_path, tasks[0], "lightgbm")
+    write_result(own, documents)
+    (own / "metrics.json").write_text("5")
+    refused(lambda: plan_suite(uci, tasks, place), str(own), "delete its folder")
+
+
+def test_stray_files_beside_results_are_passed_over(tmp_path):
+    task = Task("smoke", "tumours", "dnn", 0, 0)
+    write_result(folder_of(tmp_path, task, "dnn"), {"metrics": {"nlp": 1.0}, "config": {}, "provenance": {}})
+    models = folder_of(tmp_path, task, "dnn").parent
+    (models / "notes.txt").write_text("seen")
+    (models / "fold0-seed0.txt").write_text("seen")
+    (models / "old").mkdir()
+    (models.parent / "notes.txt").write_text("seen")
+    assert [result.run for result in read_results(tmp_path, SMOKE)] == ["fold0-seed0"]
 
 
 def test_finished_runs_of_other_suites_count_in_estimates(tmp_path):

@@ -29,10 +29,17 @@ def put(
     run: tuple[int, int],
     share: str = "1",
     findings: dict | None = None,
+    settings: dict | None = None,
     **metrics: float | None,
 ) -> None:
     task = Task(suite, dataset, model, *run, Fraction(share))
-    config = {"trained_as": model, "fold": run[0], "seed": run[1], "findings": findings or {}}
+    config = {
+        "trained_as": model,
+        "fold": run[0],
+        "seed": run[1],
+        "findings": findings or {},
+        "settings": settings or {},
+    }
     if share != "1":  # results of earlier versions do not say it
         config["share"] = share
     times = {"train_seconds": 90.0, "predict_seconds": 0.25}
@@ -153,6 +160,22 @@ def test_fewer_folds_and_rows_are_said(tmp_path):
     assert "By the suite" not in adult
     assert "was fitted to" not in adult
     assert "`svm` (1 of 5)" in adult
+
+
+def test_models_that_time_has_ended_say_how_far_they_came(tmp_path):
+    for seed, steps in enumerate((1200, 900, 3000)):
+        found = {"steps": steps, "ended_by_time": steps < 3000}
+        settings = {"steps": 3000, "seconds": 300.0}
+        put(tmp_path, "images", "mnist", "klsp_gp", (0, seed), findings=found, settings=settings, **scores(0.9, 0.3))
+    chain = {"warm_up": 30, "moves": 120, "ended_by_time": True}
+    settings = {"warm_up": 100, "moves": 300, "start_steps": 1500}
+    put(tmp_path, "images", "mnist", "mc_gp", (0, 0), findings=chain, settings=settings, **scores(0.9, 0.3))
+    done = {"steps": 300, "ended_by_time": False}
+    put(tmp_path, "images", "mnist", "d_gplvm", (0, 0), findings=done, settings={"steps": 300}, **scores(0.9, 0.3))
+    text = suite_tables(get_suite("images"), tmp_path)
+    assert "Time ended `klsp_gp` after 900 to 1,200 of 3,000 steps in 2 of 3 runs." in text
+    assert "Time ended `mc_gp` after 30 of 100 moves to warm up and 120 of 300 moves." in text
+    assert "Time ended `d_gplvm`" not in text
 
 
 def test_parts_of_the_rows_have_a_table_of_their_own(tmp_path):

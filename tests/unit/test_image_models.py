@@ -150,5 +150,9 @@ def test_a_task_from_top_to_bottom(model, few_digits):
     assert result.config["settings"]["budget"]["network"] == "lenet"
     assert "net" not in result.config["settings"]
     assert sum(stage["epochs"] for stage in result.config["findings"]["stages"].values()) == 3
+    training = result.config["findings"]["training"]
+    assert training["batch_size"] == BUDGETS["mnist"].batch_size
+    assert training["pretrain_epochs"] + training["joint_epochs"] == 3
+    assert "network" not in result.config["findings"]  # the budget names it
     lines = (scratch / "quick/images/mnist" / model / "fold0-seed0/history.jsonl").read_text().splitlines()
     assert json.loads(lines[0])["stage"] == "network"

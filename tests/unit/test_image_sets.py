@@ -95,6 +95,9 @@ def test_other_images_are_refused(few_digits, tmp_path):
     refused(lambda: load_dataset("mnist", tmp_path), str(path), "x_test")
     path.write_bytes(path.read_bytes()[:500])
     refused(lambda: load_dataset("mnist", tmp_path), str(path), "cannot be read")
+    with path.open("wb") as file:
+        np.save(file, x)
+    refused(lambda: load_dataset("mnist", tmp_path), str(path), "a single array")
 
 
 @pytest.mark.parametrize("content", [b"", b"\x00\x00\x0d\x01", b"\x00\x00\x08\x01\x00\x00\x00\x09abc"])

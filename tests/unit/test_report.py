@@ -1,5 +1,6 @@
 """The report: its numbers against independent computations, and pages of models and rows of every kind."""
 
+import copy
 import math
 import re
 from html.parser import HTMLParser
@@ -9,6 +10,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import torch
+from dense import interpolation_matrix, line_correlation
 from refusals import refused
 from scipy import stats
 from sklearn import metrics as sklearn_metrics
@@ -24,10 +26,12 @@ from svdkl.report.facts.extremes import cells, most_doubtful, surely_wrong
 from svdkl.report.facts.findings import class_findings, limits
 from svdkl.report.facts.gathered import gather
 from svdkl.report.facts.kernels import kernels, rows_by_class
+from svdkl.report.facts.neighbours import neighbours
 from svdkl.report.facts.predictions import ClassPredictions, Doubt, figure_rows
-from svdkl.report.facts.processes import describe_processes, features_of, learned_function
+from svdkl.report.facts.processes import describe_processes, features_of, learned_function, strongest_output
 from svdkl.report.facts.scores import class_scores
 from svdkl.report.sections import processes as processes_section
+from svdkl.report.sections.nearest import nearest_rows
 from svdkl.report.sections.quality import calibration
 from svdkl.report.words import label, listed, number, share
 
@@ -193,6 +197,7 @@ def test_one_row_of_one_class_and_of_real_targets(mixed, two_targets, tmp_path):
     within = OF_PROCESSES - {"functions"}  # no process moves anything from row to row
     page = read_report(mixed, X, y, tmp_path, OF_CLASSES | within)
     assert "No test row has the class" in page.words
+    assert "Nearest rows" not in page.words
     one = np.zeros((1, 3))
     read_report(two_targets, one, one[:, :2], tmp_path, OF_TARGETS | within)
 
@@ -213,6 +218,8 @@ def test_images_and_a_network_of_the_users_own(tmp_path):
     y = (images.mean((1, 2, 3)) > 0).astype(int)
     page = read_report(model.fit(images, y), images, y, tmp_path, OF_CLASSES | OF_PROCESSES)
     assert "its rows have shape 1 × 4 × 4" in page.words
+    assert "Nearest rows under the deep kernel" in page.words
+    assert "After the held-out evidence this is the kernel of what that stage may add" in page.words
     assert "The kernel has no lengthscale" in page.words
 
 
@@ -253,6 +260,7 @@ def test_what_cannot_be_reported_is_refused(mixed, two_targets, tmp_path):
     refused(lambda: write_report(SVDKLClassifier(), X, y, path), "a fitted SVDKLClassifier")
     refused(lambda: write_report(object(), X, y, path), "got object")
     refused(lambda: write_report(mixed, X, y, tmp_path), "got the folder")
+    refused(lambda: write_report(mixed, X, y, path, classes=["other"]), "classes", repr(LABELS[0]), "'other'")
     (tmp_path / "file").write_text("")
     refused(lambda: write_report(mixed, X, y, tmp_path / "file" / "report.html"), "to write the report", error=OSError)
 
@@ -450,6 +458,95 @@ def test_kernels_against_the_head(mixed, mixed_facts):
     weight = mixed.model_.head.mixing.weight.detach().double().numpy()
     summed = sum((weight[:, gp] ** 2).mean() * expected[gp] for gp in range(4))
     assert np.allclose(found.summed, summed, atol=1e-5 * summed.max())
+
+
+def dense_likeness(model, h):
+    """Correlations of the outputs, from M K Mᵀ of each GP, with nothing of the package but its parameters."""
+    head = model.head
+    gps, weight = head.members()[0].gps, head.mixing.weight.detach().double()
+    total = torch.zeros(len(h), len(h), dtype=torch.float64)
+    with torch.no_grad():
+        z = head.bounding(h).double()
+    for gp in range(weight.shape[1]):
+        M = interpolation_matrix((z[:, [gp]] + 1) / 2 * (8 - 3) + 1, [8])  # one spacing free at either end
+        variance = gps.kernel.log_variance[gp].detach().double().exp()
+        K = variance * line_correlation("rbf", gps.kernel.axes[0].lengthscale[gp].detach().double(), 8)
+        total += weight[:, gp].square().mean() * M @ K @ M.T
+    deviation = total.diagonal().sqrt()
+    return (total / deviation / deviation[:, None]).numpy()
+
+
+def test_nearest_rows_against_dense_algebra(mixed, mixed_facts, monkeypatch):
+    model, asked = copy.deepcopy(mixed.model_), np.array([3, 50, 120])
+    h = mixed_facts.features + torch.rand(200, 4, generator=torch.Generator().manual_seed(0))  # none is constant
+    with torch.no_grad():
+        model.head.mixing.weight.copy_(torch.tensor([[0.1, 2.0, 0.3, 1.0], [0.5, 0.1, 0.0, 3.0], [1.0, 0.2, 2.0, 0.0]]))
+    found = neighbours(model, h, asked)
+    likeness = dense_likeness(model, h)
+    for row, places, told in zip(asked, found.places, found.likeness):
+        others = np.delete(likeness[row], row)
+        assert row not in places
+        assert len(set(places.tolist())) == 5
+        assert told == pytest.approx(np.sort(others)[::-1][:5], abs=1e-4)
+        assert told == pytest.approx(likeness[row, places], abs=1e-4)
+    # Rows are taken in blocks of what may be held at a time.
+    monkeypatch.setattr("svdkl.report.facts.neighbours.CELLS", 4 * 8 * 7)
+    again = neighbours(model, h, asked)
+    assert again.likeness == pytest.approx(found.likeness, abs=1e-6)
+    assert neighbours(model, h[:3], np.array([1])).places.shape == (1, 2)
+
+
+def test_nearest_rows_are_told_by_their_numbers_in_the_table(mixed, monkeypatch):
+    monkeypatch.setattr(predictions_module, "FIGURE_ROWS", 40)
+    X, y = mixed_table(60, 1)
+    facts = gather(mixed, X, y, {})
+    body = nearest_rows(facts, mixed.model_)
+    first = int(most_doubtful(facts.predictions)[0])
+    features = features_of(mixed, X)
+    likeness = dense_likeness(mixed.model_, features)[first]
+    shown = facts.predictions.doubt.rows
+    nearest = max((row for row in shown.tolist() if row != first), key=lambda row: likeness[row])
+    cells = re.findall(r"<td[^>]*>(.*?)</td>", body)
+    assert cells[0] == str(first)
+    assert cells[2].startswith(f"{nearest}: ")
+    assert cells[2].endswith(f"({number(float(likeness[nearest]))})")
+    assert len(cells) == 5 * 7
+
+
+def test_processes_are_named_by_what_they_drive(tmp_path):
+    random = np.random.default_rng(0)
+    X, names = random.normal(size=(200, 3)), np.array(["low", "mid", "top"])
+    y = names[np.digitize(X[:, 0], (-0.4, 0.4))]
+    model = SVDKLClassifier(gps="outputs", **TINY).fit(X, y)
+    with torch.no_grad():  # each GP drives an output of its own, the first the most
+        model.model_.head.mixing.weight.copy_(torch.tensor([[0.0, 0.0, 9.0], [3.0, 0.0, 0.0], [0.0, 1.0, 0.0]]))
+    facts = gather(model, X, y, {})
+    assert [strongest_output(facts.processes, gp)[0] for gp in range(3)] == [1, 2, 0]
+    top = read_report(model, X, y, tmp_path, OF_CLASSES | OF_PROCESSES)
+    driven = names[[1, 2, 0]]
+    gp = int(facts.processes.order[0])
+    assert f"process {gp} → {driven[gp]}" in top.words
+    assert "held-out evidence this is the kernel" not in top.words
+    assert "by falling influence" not in top.words[top.words.index("Mixing matrix") :][:400]
+    chosen = read_page(write_report(model, X, y, tmp_path / "two.html", classes=["top", "low"]), set(top.figures))
+    weight = model.model_.head.mixing.weight.detach()
+    with torch.no_grad():
+        felt = (weight - weight.mean(0)) * model.model_.head.marginals(facts.features).mean.std(0)
+    for place, name in ((2, "top"), (0, "low")):
+        assert f"process {int(felt[place].abs().argmax())} → {name}" in chosen.words
+
+
+def test_a_process_of_targets_drives_the_one_with_the_larger_weight(two_targets):
+    model = copy.deepcopy(two_targets.model_)
+    with torch.no_grad():
+        model.head.mixing.weight.copy_(torch.tensor([[3.0, 1.0, -2.0, 1.0], [2.0, 4.0, 1.0, -5.0]]))
+    h = torch.rand(50, 4) * 4
+    found = describe_processes(model, h)
+    for gp, (expected, sign) in enumerate([(0, 1), (1, 1), (0, -1), (1, -1)]):
+        place, move = strongest_output(found, gp)
+        if found.influence[gp] > 0:
+            assert (place, np.sign(move)) == (expected, sign)
+    assert (found.influence > 0).any()
 
 
 def test_small_classes_leave_their_room_to_others():

@@ -41,8 +41,8 @@ FIGURES = {
     "rejection of one": lambda: rejection([("total uncertainty", ONE, ONE)], ODD, False, ODD),
     "no errors": lambda: rejection([("total uncertainty", FEW, np.ones(5))], "y", True),
     "errors": lambda: errors_by_doubt(FEW, FEW - 0.1, FEW + 0.1, FEW, ODD, "y", True),
-    "mixing": lambda: mixing(np.array([[1.0, -2.0], [0.0, 3.0]]), [ODD, "b"], [7, 120]),
-    "mixing of nothing": lambda: mixing(np.zeros((1, 1)), [ODD], [0]),
+    "mixing": lambda: mixing(np.array([[1.0, -2.0], [0.0, 3.0]]), [ODD, "b"], [7, 120], ODD),
+    "mixing of nothing": lambda: mixing(np.zeros((1, 1)), [ODD], [0], "x"),
     "hyperparameters": lambda: hyperparameters(FEW, FEW[:, None], [4, 3, 2, 1, 0]),
     "no lengthscales": lambda: hyperparameters(FEW, np.full((5, 2), np.nan), [4, 3, 2, 1, 0]),
     "grid": lambda: grid_use([FEW / FEW.sum(), np.array([1.0, 0.0])], [1, 0]),
@@ -69,7 +69,7 @@ def test_every_figure_fits_into_a_page(draw):
 
 
 def test_names_are_kept_to_the_letter():
-    svg = mixing(np.ones((2, 1)), [ODD, CODE], [0])
+    svg = mixing(np.ones((2, 1)), [ODD, CODE], [0], "x")
     page = figure("a", "t", [Panel(svg, "d")], "c")
     for markup in (svg, page):
         texts = [element.text for element in ElementTree.fromstring(markup).iter("text")]

@@ -26,7 +26,7 @@ def report(
 ) -> None:
     """Write a page with the metrics, calibration and uncertainty of a model on a table with targets."""
     check_out_file(out, (".html",))
-    estimator, facts = load_model(model), read_facts(model)
+    estimator, facts = _load(model), read_facts(model)
     column = target_name(target, facts)
     file = MatchedFile(estimator, data, known_columns(facts, column, *(drop or ())), ignore_extra)
     X, y = _read(estimator, file, column)
@@ -37,6 +37,32 @@ def report(
         print_json({"out": out, "rows": len(y), "model": model})
     else:
         print(f"Wrote {out}, a report on {len(y):,} rows.")
+
+
+def _load(model: Path) -> Any:
+    """The model; one whose network is the user's own is sent to where its code is."""
+    try:
+        return load_model(model)
+    except ValueError as error:
+        if not _has_own_network(model):
+            raise
+        raise ValueError(
+            f"Expected a model with a network of this package, got {model} with one of your own, whose code is not "
+            f"stored beside it: load it in Python with load(path, net=...) and call svdkl.report.write_report."
+        ) from error
+
+
+def _has_own_network(model: Path) -> bool:
+    import json
+
+    from svdkl.estimators.folder import DESCRIPTION
+    from svdkl.estimators.run_folder import MODEL
+
+    folder = model / MODEL if (model / MODEL).is_dir() else model
+    try:
+        return json.loads((folder / DESCRIPTION).read_text())["content"]["parameters"]["net"] is not None
+    except (OSError, ValueError, LookupError, TypeError):
+        return False
 
 
 def _read(estimator: Any, file: MatchedFile, target: str) -> tuple[Any, Array]:

@@ -11,7 +11,10 @@ from svdkl.cli.messages import FAULT, say
 
 def reproduce(
     suite: Annotated[
-        str, typer.Argument(metavar="SUITE", help="uci, airline, tabular, regression, images, resnet, svhn or smoke.")
+        str,
+        typer.Argument(
+            metavar="SUITE", help="uci, airline, airline2008, tabular, regression, images, resnet, svhn or smoke."
+        ),
     ],
     quick: Annotated[
         bool, typer.Option("--quick", help="A small version: 4,000 training rows, fast models, one run of each.")
@@ -56,7 +59,10 @@ def reproduce(
     with ended_by_signals("Interrupted: finished results and checkpoints stay, the same command goes on from there."):
         failed = run_suite(chosen, tasks, place, lambda line: print(line, flush=True))
     if failed:
-        say(f"Expected all tasks to succeed, but {len(failed)} failed, see above: the same command tries them again.")
+        say(
+            f"Expected all tasks to succeed, but {len(failed)} failed or lack their data, see above: the same command "
+            f"tries them again."
+        )
     if len(failed) < len(tasks):
         for path in write_page(chosen.name, results):
             print(f"Wrote {path}.")

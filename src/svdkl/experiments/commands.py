@@ -61,6 +61,11 @@ def _parser() -> argparse.ArgumentParser:
     table.add_argument("--results", type=Path, default=Path("results"))
     table.add_argument("--output", type=Path, help="file to write to instead of the screen")
     table.set_defaults(command=_table)
+
+    fill = commands.add_parser("fill", help="write the tables of a document anew from the results")
+    fill.add_argument("document", type=Path, metavar="DOCUMENT", help="such as README.md")
+    fill.add_argument("--results", type=Path, default=Path("results"))
+    fill.set_defaults(command=_fill)
     return parser
 
 
@@ -96,7 +101,7 @@ def _run(given: argparse.Namespace) -> int:
     place = Place(given.results, given.scratch, given.data_dir, given.download, given.threads)
     failed = run_suite(suite, tasks, place, lambda line: print(line, flush=True))
     if failed:
-        print(f"{len(failed)} task(s) failed; the same command tries them again.", file=sys.stderr)
+        print(f"{len(failed)} task(s) failed or lack data; the same command tries them again.", file=sys.stderr)
     return FAILED if failed else 0
 
 
@@ -124,4 +129,11 @@ def _table(given: argparse.Namespace) -> int:
     else:
         given.output.parent.mkdir(parents=True, exist_ok=True)
         given.output.write_text(text)
+    return 0
+
+
+def _fill(given: argparse.Namespace) -> int:
+    from svdkl.experiments.overview import fill_in
+
+    given.document.write_text(fill_in(given.document.read_text(), given.results))
     return 0

@@ -11,12 +11,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from svdkl.experiments.suites import WHOLE, Suite, Task
 
 FILES = ("metrics", "config", "provenance")
 PART = ".part"
+RUNS = "fold*-seed*"
 
 
 @dataclass(frozen=True)
@@ -89,18 +90,29 @@ def remove_remains(root: Path, task: Task, results: tuple[str, ...]) -> None:
             shutil.rmtree(part, ignore_errors=True)
 
 
-def read_results(root: Path, suite: Suite) -> Iterator[Result]:
-    """All results of a suite that are there."""
+def read_results(root: Path, suite: Suite, damaged: Literal["refused", "skipped"] = "refused") -> Iterator[Result]:
+    """All results of a suite that are there; what else lies in their folders is passed over."""
     for dataset in suite.datasets:
         for model in suite.results:
-            for folder in sorted((root / suite.name / dataset / model).glob("[!.]*")):
-                yield Result(dataset, model, folder.name, *(_read(folder / f"{name}.json") for name in FILES))
+            for folder in sorted((root / suite.name / dataset / model).glob(RUNS)):
+                if folder.is_dir() and (damaged == "refused" or is_whole(folder)):
+                    yield Result(dataset, model, folder.name, *(_read(folder / f"{name}.json") for name in FILES))
+
+
+def is_whole(folder: Path) -> bool:
+    """Whether the documents of a result can be read."""
+    try:
+        for name in FILES:
+            _read(folder / f"{name}.json")
+    except ValueError:
+        return False
+    return True
 
 
 def _read(path: Path) -> dict[str, Any]:
     try:
         return dict(json.loads(path.read_text()))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, TypeError) as error:
         raise ValueError(
             f"Expected a result in {path}, but it cannot be read: delete its folder and run the suite again."
         ) from error

@@ -6,12 +6,21 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 
+from svdkl.experiments.datasets import missing_data
 from svdkl.experiments.progress import Cost, Estimate, duration, finished_costs
-from svdkl.experiments.results import checkpoint_of, copy_result, folder_of, is_finished, open_scratch, read_results
+from svdkl.experiments.results import (
+    checkpoint_of,
+    copy_result,
+    folder_of,
+    is_finished,
+    is_whole,
+    open_scratch,
+    read_results,
+)
 from svdkl.experiments.suites import SUITES, Suite, Task
 
 GRACE = 10.0  # seconds that an interrupted task has to end by itself
@@ -44,11 +53,13 @@ class Plan:
     Attributes
     ----------
     tasks
-        To run.
+        Without results.
     shared
         The same fits of other suites, which are finished, by the task that takes their results.
     finished
         How many tasks have results.
+    left_out
+        Sets whose data is missing, with the reason; their tasks are not run.
     """
 
     suite: Suite
@@ -56,14 +67,22 @@ class Plan:
     shared: dict[Task, Task]
     finished: int
     estimate: Estimate
+    left_out: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def todo(self) -> list[Task]:
+        """The tasks to run."""
+        return [task for task in self.tasks if task.dataset not in self.left_out]
 
     def sentences(self) -> list[str]:
-        """How much there is to do, and what it takes."""
-        todo, shared = len(self.tasks), len(self.shared)
+        """What is left out, how much there is to do, and what it takes."""
+        todo, shared = self.todo, len(self.shared)
         elsewhere = f" {shared} finished in other suites," if shared else ""
-        count = f"{self.suite.name}: {todo + shared + self.finished} tasks"
-        counts = f"{count}, {self.finished} finished before,{elsewhere} {todo} to run."
-        return [counts, self.estimate.sentence(self.tasks)] if todo else [counts]
+        without = f" {len(self.tasks) - len(todo)} without data," if self.left_out else ""
+        count = f"{self.suite.name}: {len(self.tasks) + shared + self.finished} tasks"
+        counts = f"{count}, {self.finished} finished before,{elsewhere}{without} {len(todo)} to run."
+        missing = [f"{name}: left out, its data is missing. {reason}" for name, reason in self.left_out.items()]
+        return [*missing, counts, *([self.estimate.sentence(todo)] if todo else [])]
 
 
 def plan_suite(suite: Suite, tasks: Sequence[Task], place: Place) -> Plan:
@@ -74,31 +93,46 @@ def plan_suite(suite: Suite, tasks: Sequence[Task], place: Place) -> Plan:
     shared: dict[Task, Task] = {}
     for task, other in product(missing, others):
         same = replace(task, suite=other.name)
-        if is_finished(place.results, same, suite.results_of(task.model)):
+        if all(is_whole(folder_of(place.results, same, result)) for result in suite.results_of(task.model)):
             shared[task] = same
     todo = [task for task in missing if task not in shared]
     done: dict[Task, Cost] = {}
-    for other in [*others, suite]:
-        done |= finished_costs(read_results(place.results, other), other.name)
+    for other in others:
+        # Whoever wants that suite's page will be told of what is damaged there.
+        done |= finished_costs(read_results(place.results, other, damaged="skipped"), other.name)
+    done |= finished_costs(read_results(place.results, suite), suite.name)
     mine = {(task.dataset, task.model) for task in tasks}
     done = {task: cost for task, cost in done.items() if (task.dataset, task.model) in mine}
     return Plan(suite, todo, shared, len(tasks) - len(missing), Estimate(suite, done))
 
 
+def leave_out_missing(plan: Plan, place: Place) -> Plan:
+    """The plan, with sets left out whose data is missing; refused if that leaves nothing at all.
+
+    With ``download``, data that can be fetched is fetched here.
+    """
+    names = dict.fromkeys(task.dataset for task in plan.tasks)
+    missing = {name: reason for name in names if (reason := missing_data(name, place.data_dir, place.download))}
+    if missing and len(missing) == len(names) and not (plan.finished or plan.shared):
+        first, *others = missing
+        raise FileNotFoundError(missing[first] + (f" Missing, too: {', '.join(others)}." if others else ""))
+    return replace(plan, left_out=missing)
+
+
 def run_suite(suite: Suite, tasks: Sequence[Task], place: Place, say: Callable[[str], None] = print) -> list[Task]:
-    """Run the tasks that are not finished; the ones that failed come back.
+    """Run the tasks that are not finished; the ones that failed come back, and those whose data is missing.
 
     A fit that another suite has is not repeated: its results are copied as they are, origin and all. A failure does not
     stop the others. An interrupt stops the running task, which leaves nothing but its checkpoint.
     """
-    plan = plan_suite(suite, tasks, place)
+    plan = leave_out_missing(plan_suite(suite, tasks, place), place)
     for sentence in plan.sentences():
         say(sentence)
     for task, same in plan.shared.items():
         for result in suite.results_of(task.model):
             copy_result(folder_of(place.results, same, result), folder_of(place.results, task, result))
-    todo, estimate = plan.tasks, plan.estimate
-    failed: list[Task] = []
+    todo, estimate = plan.todo, plan.estimate
+    failed = [task for task in plan.tasks if task.dataset in plan.left_out]
     for number, task in enumerate(todo, 1):
         resumed = "goes on from its checkpoint, " if checkpoint_of(place.scratch, task).parent.exists() else ""
         say(f"[{number}/{len(todo)}] {task} ({resumed}{estimate.left(todo[number - 1 :])})")

@@ -1,5 +1,6 @@
 """Tables in Markdown, made from the folders of results and from nothing else, beside the paper's own figures."""
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -55,14 +56,14 @@ def dataset_table(suite: Suite, dataset: str, by_model: ByModel) -> str:
     reported = [table for table in tables_on(dataset) if set(models) & set(table.figures[dataset])]
     titles = ["model", *(measure.title for measure in measures), "training", "prediction", "runs"]
     titles += [f"paper: {table.title}" for table in reported]
-    lines = [_row(titles), _row(["---"] * len(titles))]
-    columns = [_column(measure, [by_model[model] for model in models]) for measure in measures]
+    lines = [row(titles), row(["---"] * len(titles))]
+    columns = [column(measure, [by_model[model] for model in models]) for measure in measures]
     for place, model in enumerate(models):
         results = by_model[model]
         times = [_mean_time(results, key) for key in ("train_seconds", "predict_seconds")]
         papers = [table.figures[dataset].get(model, "-") for table in reported]
-        cells = [TITLES[model], *(column[place] for column in columns), *times, str(len(results))]
-        lines.append(_row(cells + papers))
+        cells = [TITLES[model], *(each[place] for each in columns), *times, str(len(results))]
+        lines.append(row(cells + papers))
     return "\n".join(lines)
 
 
@@ -79,10 +80,10 @@ def outside_table(suite: Suite, dataset: str, by_model: ByModel) -> list[str]:
         _cells(measure, [_values(results, measure.key + ending) for _, ending, results in rows]) for measure in OUTSIDE
     ]
     titles = ["model", "score", *(measure.title for measure in OUTSIDE), "runs"]
-    lines = [_row(titles), _row(["---"] * len(titles))]
+    lines = [row(titles), row(["---"] * len(titles))]
     for place, (model, ending, results) in enumerate(rows):
         name = ending.removeprefix("_") or "1 - largest probability"
-        lines.append(_row([TITLES[model], name, *(column[place] for column in columns), str(len(results))]))
+        lines.append(row([TITLES[model], name, *(each[place] for each in columns), str(len(results))]))
     sets = sorted({str(result.config.get("elsewhere")) for results in scored.values() for result in results})
     return [f"## {dataset}, against images of {', '.join(sets)}", "\n".join(lines)]
 
@@ -91,15 +92,15 @@ def sizes_table(suite: Suite, results: list[Result]) -> str:
     """How a set's first two measures and the time of training change with the rows."""
     measures = MEASURES[suite.kind][:2]
     titles = ["model", "share", "training rows", *(measure.title for measure in measures), "training", "runs"]
-    lines = [_row(titles), _row(["---"] * len(titles))]
+    lines = [row(titles), row(["---"] * len(titles))]
     for model in _on_parts(suite):
         for share in suite.shares:
             group = [result for result in results if (result.model, result.share) == (model, share)]
             if group:
                 rows = f"{round(mean(_values(group, 'n_train'))):,}"
-                cells = [_column(measure, [group])[0] for measure in measures]
+                cells = [column(measure, [group])[0] for measure in measures]
                 time = _mean_time(group, "train_seconds")
-                lines.append(_row([TITLES[model], str(share), rows, *cells, time, str(len(group))]))
+                lines.append(row([TITLES[model], str(share), rows, *cells, time, str(len(group))]))
     return "\n".join(lines)
 
 
@@ -145,6 +146,7 @@ def _missing(suite: Suite, dataset: str, by_model: ByModel) -> str:
         for rows, of_rows in sorted({_fitted_rows(result) for result in results}):
             if rows < of_rows:
                 sentences.append(f"`{model}` was fitted to {rows:,} of {of_rows:,} rows.")
+        sentences += _ended_by_time(model, results)
     if short:
         sentences.append(f"Runs are missing: {', '.join(short)}.")
     return " ".join(sentences)
@@ -153,6 +155,20 @@ def _missing(suite: Suite, dataset: str, by_model: ByModel) -> str:
 def _fitted_rows(result: Result) -> tuple[int, int]:
     findings = result.config.get("findings", {})
     return findings.get("rows", 0), findings.get("of_rows", 0)
+
+
+def _ended_by_time(model: str, results: list[Result]) -> list[str]:
+    """How far models with a budget in seconds came, if that ended them before they had finished."""
+    ended = [result.config for result in results if result.config.get("findings", {}).get("ended_by_time")]
+    counts = []
+    for unit, name in (("steps", "steps"), ("warm_up", "moves to warm up"), ("moves", "moves")):
+        taken = [config["findings"][unit] for config in ended if unit in config["findings"]]
+        most = max((config.get("settings", {}).get(unit, 0) for config in ended), default=0)
+        if taken and min(taken) < (most or math.inf):
+            span = f"{min(taken):,}" + (f" to {max(taken):,}" if max(taken) > min(taken) else "")
+            counts.append(f"{span} of {most:,} {name}" if most else f"{span} {name}")
+    runs = "" if len(ended) == len(results) else f" in {len(ended)} of {len(results)} runs"
+    return [f"Time ended `{model}` after {' and '.join(counts)}{runs}."] if counts else []
 
 
 def _times(dataset: str, by_model: ByModel) -> str:
@@ -174,7 +190,7 @@ def _times(dataset: str, by_model: ByModel) -> str:
     return f"Time of training, as a multiple of the network's: {', '.join(ratios)}{paper}." if ratios else ""
 
 
-def _column(measure: Measure, groups: list[list[Result]]) -> list[str]:
+def column(measure: Measure, groups: list[list[Result]]) -> list[str]:
     """The cells of a column."""
     return _cells(measure, [_values(results, measure.key) for results in groups])
 
@@ -205,7 +221,8 @@ def _mean_time(results: Iterable[Result], key: str) -> str:
     return f"{seconds:.1f} s" if seconds < 60 else duration(seconds)
 
 
-def _row(cells: list[str]) -> str:
+def row(cells: list[str]) -> str:
+    """A line of a table."""
     return f"| {' | '.join(cells)} |"
 
 

@@ -1,6 +1,6 @@
 """The whole page: one HTML file that needs nothing else."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
@@ -18,7 +18,14 @@ from svdkl.report.sections.uncertainty import uncertainty
 from svdkl.writing import written_whole
 
 
-def write_report(estimator: Any, X: Any, y: Any, path: Any, run: Mapping[str, Any] | None = None) -> Path:
+def write_report(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    path: Any,
+    run: Mapping[str, Any] | None = None,
+    classes: Sequence[Any] = (),
+) -> Path:
     """Write a page on a fitted estimator and how it does on test rows.
 
     Parameters
@@ -32,6 +39,9 @@ def write_report(estimator: Any, X: Any, y: Any, path: Any, run: Mapping[str, An
     run
         Facts about the training that the page shows as they are: data file, target, seconds, seed, ...; ``target``
         also names the target, ``data`` stands under the title.
+    classes
+        Classes, or names of targets, for each of which the covariance matrix of the process that drives it most is
+        shown; by default those of the most influential processes are.
 
     Returns
     -------
@@ -44,7 +54,7 @@ def write_report(estimator: Any, X: Any, y: Any, path: Any, run: Mapping[str, An
         )
     with _plain_errors(place):
         place.parent.mkdir(parents=True, exist_ok=True)  # what cannot be written need not be computed
-    page = render_report(gather(estimator, X, y, dict(run or {})))
+    page = render_report(gather(estimator, X, y, dict(run or {}), classes))
     with _plain_errors(place), written_whole(place) as beside:
         beside.write_text(page, encoding="utf-8")
     return place

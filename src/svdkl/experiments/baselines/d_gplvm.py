@@ -143,7 +143,7 @@ class LatentVariableClassifier(ClassBaseline):
     rows
         The models are fitted to at most so many training rows.
     steps, seconds
-        Budget of Adam for each class, the latter in seconds of the processor for all classes together.
+        Budget of Adam for each class, the latter in seconds of the processor, of all threads, for all classes together.
     row_steps
         Of Adam for the latents of a new image.
     components
@@ -221,7 +221,7 @@ class LatentVariableClassifier(ClassBaseline):
 
 def train(model: LatentVariableModel, steps: int, seconds: float) -> int:
     """Maximise the bound by Adam on all rows, its rate going down to nothing; gives the steps that were taken."""
-    start, used, taken = time.thread_time(), 0.0, 0
+    start, used, taken = time.process_time(), 0.0, 0
     optimiser = torch.optim.Adam(model.parameters(), lr=RATE)
     while used < 1:
         for group in optimiser.param_groups:
@@ -230,7 +230,7 @@ def train(model: LatentVariableModel, steps: int, seconds: float) -> int:
         (-model.bound()).backward()
         optimiser.step()
         taken += 1
-        used = max(taken / steps, (time.thread_time() - start) / seconds)
+        used = max(taken / steps, (time.process_time() - start) / seconds)
     model.finish()
     return taken
 

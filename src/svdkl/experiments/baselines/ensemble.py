@@ -1,6 +1,6 @@
 """The mean of several networks that differ in their seed (Lakshminarayanan et al., 2017)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ from scipy.special import entr
 
 from svdkl.experiments.baselines.interface import (
     DOUBT,
+    Baseline,
     ClassBaseline,
     Floats,
     Gaussian,
@@ -28,11 +29,30 @@ def _of_member(checkpoint: Path | None, number: int) -> Path | None:
     return None if checkpoint is None else checkpoint.parent / f"member{number}" / checkpoint.name
 
 
-class EnsembleClassifier(ClassBaseline):
+class _Recorded:
+    """What is reported of the members."""
+
+    members: Sequence[Baseline]
+
+    def settings(self) -> dict[str, Any]:
+        """A member's settings and their number."""
+        return {"members": len(self.members), "member": self.members[0].settings()}
+
+    def findings(self) -> dict[str, Any]:
+        """What each member tells."""
+        return {"members": [member.findings() for member in self.members]}
+
+    def save_history(self, path: Path) -> None:
+        """Write each member's, into a file of its own."""
+        for number, member in enumerate(self.members):
+            member.save_history(path.with_stem(f"{path.stem}-member{number}"))
+
+
+class EnsembleClassifier(_Recorded, ClassBaseline):
     """Mean of the members' probabilities."""
 
     def __init__(self, make: Callable[[], ClassBaseline], members: int = MEMBERS) -> None:
-        self.members = [make() for _ in range(members)]
+        self.members: list[ClassBaseline] = [make() for _ in range(members)]
 
     def fit(self, X: Inputs, y: Labels, X_held_out: Inputs, y_held_out: Labels, seed: int) -> None:
         """Train one member after the other on the same rows."""
@@ -51,16 +71,12 @@ class EnsembleClassifier(ClassBaseline):
         total = entr(p).sum(1)
         return {DOUBT: doubt(p), "total": total, "epistemic": total - entr(members).sum(2).mean(0)}
 
-    def settings(self) -> dict[str, Any]:
-        """A member's settings and their number."""
-        return {"members": len(self.members), "member": self.members[0].settings()}
 
-
-class EnsembleRegressor(RealBaseline):
+class EnsembleRegressor(_Recorded, RealBaseline):
     """The Gaussian with the mean and variance of the mixture of the members."""
 
     def __init__(self, make: Callable[[], RealBaseline], members: int = MEMBERS) -> None:
-        self.members = [make() for _ in range(members)]
+        self.members: list[RealBaseline] = [make() for _ in range(members)]
 
     def fit(self, X: pa.Table, y: Labels, X_held_out: pa.Table, y_held_out: Labels, seed: int) -> None:
         """Train one member after the other on the same rows."""
@@ -75,7 +91,3 @@ class EnsembleRegressor(RealBaseline):
         # Law of total variance: mean of the variances plus variance of the means.
         variance = np.mean([part.std**2 for part in parts], axis=0) + means.var(0)
         return Gaussian(means.mean(0), np.sqrt(variance))
-
-    def settings(self) -> dict[str, Any]:
-        """A member's settings and their number."""
-        return {"members": len(self.members), "member": self.members[0].settings()}

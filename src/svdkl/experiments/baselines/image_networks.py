@@ -122,7 +122,7 @@ class ImageClassifier(ClassBaseline):
         return {**parameters, "budget": asdict(self.budget)}
 
     def findings(self) -> dict[str, Any]:
-        """Epochs and seconds of each stage."""
+        """How it was trained, and epochs and seconds of each stage."""
         return self.network.findings()
 
     def save_history(self, path: Path) -> None:

@@ -108,7 +108,7 @@ class SparseGPClassifier(ClassBaseline):
 
     def fit(self, X: Inputs, y: Labels, X_held_out: Inputs, y_held_out: Labels, seed: int) -> None:
         """Maximise the bound for the whole budget, and keep the state that is best on the validation rows."""
-        start = time.thread_time()
+        start = time.process_time()
         labels = torch.tensor(y.astype(np.int64))
         self.classes = int(max(y.max(), y_held_out.max())) + 1
         if self.classes < 2:

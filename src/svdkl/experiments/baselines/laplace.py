@@ -5,10 +5,16 @@ Gauss-Newton matrix is small enough to be kept whole:
 
     H = Σ_i (diag p_i − p_i p_iᵀ) ⊗ φ_i φ_iᵀ,   q(w) = N(w*, (H + τ I)⁻¹),   φ = (h, 1)
 
-τ is the precision of largest marginal likelihood, and the probabilities are those of logits g_c / √(1 + π/8 var g_c).
+τ is the precision of largest marginal likelihood, and the probabilities are those of logits g_c / √(1 + π/8 v_c) with
+
+    v_c = 2 C / (C − 1) var(g_c − mean g)
+
+A shift of all logits means nothing, so that only contrasts have a variance that counts; the factor makes it that of a
+difference of two logits, which for two classes is MacKay's probit of the difference itself.
 """
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -94,15 +100,19 @@ class LaplaceClassifier(ClassBaseline):
         """What the network tells, and the precision."""
         return {**self.network.findings(), "prior_precision": math.exp(self.log_precision)}
 
+    def save_history(self, path: Path) -> None:
+        """Write the network's."""
+        self.network.save_history(path)
+
     def _probabilities(self, features: Tensor) -> Tensor:
         classes, inputs = self.weight.shape
         scaled = self.directions / (self.curvatures + math.exp(self.log_precision)).sqrt()
-        # A shift of all logits means nothing, but its variance is the prior's: only contrasts count.
         deviation = torch.einsum("bp,cpk->bck", features, scaled.reshape(classes, inputs, -1))
         deviation = deviation - deviation.mean(1, keepdim=True)
         g = features @ self.weight.T
         g = g - g.mean(1, keepdim=True)
-        return (g / (1 + math.pi / 8 * deviation.square().sum(2)).sqrt()).softmax(1)
+        variance = 2 * classes / (classes - 1) * deviation.square().sum(2)
+        return (g / (1 + math.pi / 8 * variance).sqrt()).softmax(1)
 
     @property
     def _estimator(self) -> SVDKLClassifier:

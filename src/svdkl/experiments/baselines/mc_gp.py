@@ -67,7 +67,7 @@ class SampledGPClassifier(ClassBaseline):
     start_steps, warm_up, moves
         Of Adam; of the chain before and after its steps have found their size.
     seconds
-        Of the processor: each part ends early when its share of them is used up.
+        Of the processor, of all threads together: each part ends early when its share of them is used up.
     components
         Of images, at most.
     """
@@ -88,7 +88,7 @@ class SampledGPClassifier(ClassBaseline):
 
     def fit(self, X: Inputs, y: Labels, X_held_out: Inputs, y_held_out: Labels, seed: int) -> None:
         """Find a mode, then run the chain for the rest of the budget."""
-        begun = time.thread_time()
+        begun = time.process_time()
         self.classes = int(max(y.max(), y_held_out.max())) + 1
         if self.classes < 2:
             raise ValueError("Expected rows of at least two classes for mc_gp, got one.")
@@ -102,7 +102,7 @@ class SampledGPClassifier(ClassBaseline):
         self.log_unit = x.var(0, correction=0).sum().clamp(min=1e-6).sqrt().log()
 
         def used() -> float:
-            return (time.thread_time() - begun) / self.seconds
+            return (time.process_time() - begun) / self.seconds
 
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from svdkl.estimators.classifier import SVDKLClassifier
 from svdkl.estimators.regressor import SVDKLRegressor
+from svdkl.estimators.settings import holds_out, training_config
 from svdkl.experiments.baselines.interface import ClassBaseline, Floats, Gaussian, Labels, RealBaseline
 from svdkl.experiments.datasets.dataset import Inputs
 
@@ -24,13 +25,18 @@ class _Recorded:
         return dict(self.estimator.get_params(deep=False))
 
     def findings(self) -> dict[str, Any]:
-        """Epochs and seconds of each stage."""
+        """What "auto" stood for, in the network and in its training, and epochs and seconds of each stage."""
+        estimator = self.estimator
         stages: dict[str, dict[str, float]] = {}
-        for epoch in self.estimator.history_:
+        for epoch in estimator.history_:
             stage = stages.setdefault(epoch.stage, {"epochs": 0, "seconds": 0.0})
             stage["epochs"] += 1
             stage["seconds"] += epoch.seconds
-        return {"stages": stages}
+        # As the estimator reads its parameters: fits here always come with validation rows.
+        rows, held_out = estimator.num_rows_seen_, holds_out(estimator)
+        training = asdict(training_config(estimator, rows, held_out, estimator._seed()))
+        network = {} if estimator.net is not None else {"network": estimator.network_options_}
+        return {**network, "training": training, "stages": stages}
 
     def save_history(self, path: Path) -> None:
         """Write each epoch of each stage."""

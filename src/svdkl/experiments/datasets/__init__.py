@@ -5,17 +5,24 @@ from pathlib import Path
 
 from svdkl.experiments.datasets.adult import ADULT
 from svdkl.experiments.datasets.built_in import load_progression, load_tumours
-from svdkl.experiments.datasets.cifar10 import load_cifar10, load_cifar10_resnet
+from svdkl.experiments.datasets.cifar10 import load_cifar10, load_cifar10_resnet, locate_cifar10
 from svdkl.experiments.datasets.connect4 import CONNECT4
 from svdkl.experiments.datasets.covertype import COVERTYPE
 from svdkl.experiments.datasets.dataset import Dataset, ImageSet, Split, hold_out, split
 from svdkl.experiments.datasets.diabetes import DIABETES
-from svdkl.experiments.datasets.flights import load_airline, load_flights
-from svdkl.experiments.datasets.mnist import load_mnist, load_mnist_binary, load_notmnist
-from svdkl.experiments.datasets.nycflights import load_nycflights
+from svdkl.experiments.datasets.flights import load_airline, load_flights, locate_airline, locate_flights
+from svdkl.experiments.datasets.mnist import (
+    load_mnist,
+    load_mnist_binary,
+    load_notmnist,
+    locate_mnist,
+    locate_notmnist,
+)
+from svdkl.experiments.datasets.nycflights import load_nycflights, locate_nycflights
 from svdkl.experiments.datasets.regression import LOADERS as REGRESSION
-from svdkl.experiments.datasets.svhn import load_svhn
-from svdkl.experiments.datasets.tiny_imagenet import load_tiny_imagenet20
+from svdkl.experiments.datasets.regression import LOCATORS as REGRESSION_FILES
+from svdkl.experiments.datasets.svhn import load_svhn, locate_svhn
+from svdkl.experiments.datasets.tiny_imagenet import load_tiny_imagenet20, locate_tiny_imagenet20
 
 LOADERS: dict[str, Callable[[Path | None, bool], Dataset | ImageSet]] = {
     "adult": ADULT.load,
@@ -36,6 +43,35 @@ LOADERS: dict[str, Callable[[Path | None, bool], Dataset | ImageSet]] = {
     "svhn": load_svhn,
     "tiny_imagenet20": load_tiny_imagenet20,
 }
+# What finds the files of a set, and refuses where they are not there; sets that are not here need none.
+LOCATORS: dict[str, Callable[[Path | None, bool], object]] = {
+    "adult": ADULT.locate,
+    "connect4": CONNECT4.locate,
+    "covertype": COVERTYPE.locate,
+    "diabetes": DIABETES.locate,
+    "flights": locate_flights,
+    "airline": locate_airline,
+    "nycflights": locate_nycflights,
+    **REGRESSION_FILES,
+    "mnist": locate_mnist,
+    "mnist_binary": locate_mnist,
+    "notmnist": locate_notmnist,
+    "cifar10": locate_cifar10,
+    "cifar10_resnet": locate_cifar10,
+    "svhn": locate_svhn,
+    "tiny_imagenet20": locate_tiny_imagenet20,
+}
+
+
+def missing_data(name: str, data_dir: Path | None = None, download: bool = False) -> str:
+    """Why a set cannot be loaded, if its files are not there; with ``download`` they are fetched."""
+    locate = LOCATORS.get(name)
+    try:
+        if locate is not None:
+            locate(data_dir, download)
+    except (OSError, ImportError) as error:
+        return str(error)
+    return ""
 
 
 def load_dataset(name: str, data_dir: Path | None = None, download: bool = False) -> Dataset | ImageSet:
@@ -48,4 +84,4 @@ def load_dataset(name: str, data_dir: Path | None = None, download: bool = False
     return LOADERS[name](data_dir, download)
 
 
-__all__ = ["LOADERS", "Dataset", "ImageSet", "Split", "hold_out", "load_dataset", "split"]
+__all__ = ["LOADERS", "LOCATORS", "Dataset", "ImageSet", "Split", "hold_out", "load_dataset", "missing_data", "split"]

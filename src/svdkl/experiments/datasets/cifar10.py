@@ -30,15 +30,19 @@ FILES = {"train": tuple(f"data_batch_{number}.bin" for number in range(1, 6)), "
 ADDRESS = f"https://www.cs.toronto.edu/~kriz/{ARCHIVE}"
 
 
+def locate_cifar10(data_dir: Path | None = None, download: bool = False) -> Path:
+    """The file of the pictures."""
+    folder = data_folder(data_dir)
+    path = next((path for name in (STRIPS, ARCHIVE) if (path := folder / name).is_file()), None)
+    if path is None:
+        raise missing_images("CIFAR-10", f"{ARCHIVE} or {STRIPS}", folder, ADDRESS)
+    return path
+
+
 def load_cifar10(data_dir: Path | None = None, download: bool = False) -> ImageSet:
     """The pictures with their published split."""
-    folder = data_folder(data_dir)
-    if (folder / STRIPS).is_file():
-        train, test = _read_strips(folder / STRIPS)
-    elif (folder / ARCHIVE).is_file():
-        train, test = _read_archive(folder / ARCHIVE)
-    else:
-        raise missing_images("CIFAR-10", f"{ARCHIVE} or {STRIPS}", folder, ADDRESS)
+    path = locate_cifar10(data_dir, download)
+    train, test = _read_strips(path) if path.name == STRIPS else _read_archive(path)
     train = check_part("cifar10", *train, SHAPE, TRAIN_COUNTS)
     return join_parts("cifar10", train, check_part("cifar10", *test, SHAPE, TEST_COUNTS), CLASSES)
 

@@ -36,6 +36,12 @@ def missing_file(stem: str, folder: Path, way_out: str) -> FileNotFoundError:
     )
 
 
+def not_the_table(name: str, path: Path, error: Exception) -> ValueError:
+    """The refusal of a table whose values are not of the kind that they should be."""
+    reason = str(error).splitlines()[0].rstrip(".")
+    return ValueError(f"Expected the published table of {name} in {path}, but its values are others ({reason}).")
+
+
 def read_table(path: Path) -> pa.Table:
     """The table of a Parquet or CSV file."""
     try:

@@ -27,13 +27,14 @@ FEATURES = ("Month", "DayofMonth", "DayOfWeek", "DepTime", "ArrTime", "AirTime",
 CLASSES = ("on time", "late")
 HELD_OUT = 100_000
 ROWS, LATE = 3_072_570, 1_165_661
+FEWEST_OF_2008 = 5_800_000  # the year has about 5.9 million complete flights
 STEM = "flights_us_complete8"
 RECORDED = (*FEATURES[:7], "ArrDelay", "TailNum", "Year")
 DATA_EXPO = "https://doi.org/10.7910/DVN/HG7NV7"
 
 
-def load_flights(data_dir: Path | None = None, download: bool = False) -> Dataset:
-    """Flights of many years from one file."""
+def locate_flights(data_dir: Path | None = None, download: bool = False) -> Path:
+    """The file of flights of many years."""
     folder = data_folder(data_dir)
     path = find_file(STEM, folder)
     if path is None:
@@ -43,6 +44,12 @@ def load_flights(data_dir: Path | None = None, download: bool = False) -> Datase
             f"on-time records from https://www.transtats.bts.gov joined with the planes' build years; the set airline "
             f"is read from published files, {DATA_EXPO}",
         )
+    return path
+
+
+def load_flights(data_dir: Path | None = None, download: bool = False) -> Dataset:
+    """Flights of many years from one file."""
+    path = locate_flights(data_dir, download)
     table = read_table(path)
     check_columns("flights", table, (*FEATURES, "ArrDelay"))
     check_size("flights", table.select([*FEATURES, "ArrDelay"]), ROWS, len(FEATURES) + 1)
@@ -52,11 +59,8 @@ def load_flights(data_dir: Path | None = None, download: bool = False) -> Datase
     return _dataset("flights", table, late)
 
 
-def load_airline(data_dir: Path | None = None, download: bool = False) -> Dataset:
-    """The flights of ``airline/*.csv``, plain or bz2, with the planes' build years from ``airline/plane-data.csv``.
-
-    A flight without one of the eight features or the delay is left out, and so is one before its plane was built.
-    """
+def locate_airline(data_dir: Path | None = None, download: bool = False) -> tuple[list[Path], Path]:
+    """The files of on-time records, and that of the planes."""
     folder = data_folder(data_dir) / "airline"
     planes = folder / "plane-data.csv"
     records = sorted(path for path in folder.glob("*.csv*") if path.name != planes.name)
@@ -65,8 +69,22 @@ def load_airline(data_dir: Path | None = None, download: bool = False) -> Datase
             f"Expected 2008.csv.bz2 and plane-data.csv in {folder}, found not both: get them from {DATA_EXPO}, into "
             f"the folder airline of --data-dir or {VARIABLE}."
         )
+    return records, planes
+
+
+def load_airline(data_dir: Path | None = None, download: bool = False) -> Dataset:
+    """The flights of ``airline/*.csv``, plain or bz2, with the planes' build years from ``airline/plane-data.csv``.
+
+    A flight without one of the eight features or the delay is left out, and so is one before its plane was built.
+    """
+    records, planes = locate_airline(data_dir, download)
     built = _build_years(planes)
     table = pa.concat_tables(part for path in records for part in _complete_flights(path, built))
+    if table.num_rows < FEWEST_OF_2008:
+        raise ValueError(
+            f"Expected {FEWEST_OF_2008:,} complete flights or more in {planes.parent}, got {table.num_rows:,}: get all "
+            f"of 2008.csv.bz2 from {DATA_EXPO}."
+        )
     return _dataset("airline", table, table.column("ArrDelay").to_numpy() > 0)
 
 
@@ -80,8 +98,12 @@ def _build_years(path: Path) -> dict[str, int]:
     as_text = pyarrow.csv.ConvertOptions(column_types={"tailnum": pa.string(), "year": pa.string()})
     # Planes of which only the tail number is known have no further cells at all.
     parse = pyarrow.csv.ParseOptions(invalid_row_handler=lambda row: "skip")
-    table = pyarrow.csv.read_csv(path, parse_options=parse, convert_options=as_text)
-    check_columns(path.name, table, ("tailnum", "year"))
+    try:
+        table = pyarrow.csv.read_csv(path, parse_options=parse, convert_options=as_text)
+    except (pa.ArrowInvalid, OSError) as error:
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise ValueError(f"Expected the planes of the Data Expo in {path}, but it has none ({reason}).") from error
+    check_columns(str(path), table, ("tailnum", "year"))
     years = zip(table.column("tailnum").to_pylist(), table.column("year").to_pylist())
     return {plane: int(year) for plane, year in years if plane and year and year.isdigit() and int(year) > 1900}
 

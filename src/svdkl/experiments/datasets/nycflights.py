@@ -26,11 +26,17 @@ ROWS, LATE = 327_346, 133_004
 RECORDED = ("year", "month", "day", "dep_time", "arr_time", "arr_delay", "tailnum", "air_time", "distance")
 
 
+def locate_nycflights(data_dir: Path | None = None, download: bool = False) -> list[Path]:
+    """The files of the package. The folder of other sets plays no part."""
+    return [_file(name) for name in (FLIGHTS, PLANES)]
+
+
 def load_nycflights(data_dir: Path | None = None, download: bool = False) -> Dataset:
-    """All 327,346 flights that arrived. The folder of other sets plays no part: the package has the files."""
-    with zipfile.ZipFile(_file(FLIGHTS)) as archive, archive.open("flights.csv") as stream:
+    """All 327,346 flights that arrived."""
+    records, built = locate_nycflights(data_dir, download)
+    with zipfile.ZipFile(records) as archive, archive.open("flights.csv") as stream:
         flights = pyarrow.csv.read_csv(stream)
-    planes = pyarrow.csv.read_csv(_file(PLANES))
+    planes = pyarrow.csv.read_csv(built)
     check_columns(FLIGHTS, flights, RECORDED)
     check_columns(PLANES, planes, ("tailnum", "year"))
     flights = flights.filter(pc.is_valid(flights.column("arr_delay")))

@@ -14,6 +14,7 @@ from svdkl.experiments.datasets.files import (
     data_folder,
     find_file,
     missing_file,
+    not_the_table,
     read_table,
 )
 from svdkl.experiments.datasets.openml import download as download_from_openml
@@ -52,8 +53,8 @@ class Published:
     unused: tuple[str, ...] = ()
     tidy: Callable[[pa.Table], pa.Table] = lambda table: table
 
-    def load(self, data_dir: Path | None = None, download: bool = False) -> Dataset:
-        """Read and check the table; fetch it from OpenML first if it is not there and ``download`` says so."""
+    def locate(self, data_dir: Path | None = None, download: bool = False) -> Path:
+        """The table's file; fetched from OpenML first if it is not there and ``download`` says so."""
         folder = data_folder(data_dir)
         path = find_file(self.stem, folder)
         if path is None:
@@ -62,7 +63,16 @@ class Published:
                 fetch = "with --download from OpenML, or from " if self.openml_id else "from "
                 raise missing_file(self.stem, folder, fetch + self.address)
             download_from_openml(self.name, self.openml_id, path)
-        table = self.tidy(read_table(path))
+        return path
+
+    def load(self, data_dir: Path | None = None, download: bool = False) -> Dataset:
+        """Read and check the table."""
+        path = self.locate(data_dir, download)
+        table = read_table(path)
+        try:
+            table = self.tidy(table)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise not_the_table(self.name, path, error) from error
         check_columns(self.name, table, (self.target,))
         labels = table.column(self.target)
         features = [name for name in table.column_names if name not in (self.target, *self.unused)]

@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 from svdkl.experiments.datasets.dataset import Dataset
 from svdkl.experiments.datasets.files import (
@@ -13,6 +14,7 @@ from svdkl.experiments.datasets.files import (
     data_folder,
     find_file,
     missing_file,
+    not_the_table,
     read_table,
 )
 
@@ -37,22 +39,36 @@ SIZES = {  # rows, features
 }
 
 
-def load_regression(name: str, data_dir: Path | None = None, download: bool = False) -> Dataset:
-    """One of the sets, from the folder ``uci_regression``."""
-    rows, features = SIZES[name]
+def locate_regression(name: str, data_dir: Path | None = None, download: bool = False) -> Path:
+    """The file of a set, in the folder ``uci_regression``."""
     folder = data_folder(data_dir) / "uci_regression"
     path = find_file(name, folder)
     if path is None:
         raise missing_file(name, folder, ADDRESS)
+    return path
+
+
+def load_regression(name: str, data_dir: Path | None = None, download: bool = False) -> Dataset:
+    """One of the sets."""
+    path = locate_regression(name, data_dir, download)
+    rows, features = SIZES[name]
     table = read_table(path)
     names = tuple(f"x{i}" for i in range(features))
     check_columns(name, table, (*names, "y", "test_fold"))
     check_size(name, table, rows, features + 2)
-    fold = table.column("test_fold").to_numpy()
+    try:
+        y, folds = table.column("y").cast(pa.float64()), table.column("test_fold").cast(pa.int64())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise not_the_table(name, path, error) from error
+    target, fold = y.to_numpy(), folds.to_numpy()  # in which a null is NaN
+    if not np.isfinite(target).all():
+        raise ValueError(
+            f"Expected a number in y of every row of {path}, got {(~np.isfinite(target)).sum()} row(s) without one."
+        )
     if not np.array_equal(np.unique(fold), np.arange(FOLDS)):
         raise ValueError(f"Expected the folds 0 to {FOLDS - 1} in test_fold of {path}, got {np.unique(fold).tolist()}.")
-    target = table.column("y").to_numpy().astype(np.float64)
     return Dataset(name, table.select(names), target, "regression", test_fold=fold)
 
 
+LOCATORS: dict[str, Callable[..., Path]] = {name: partial(locate_regression, name) for name in SIZES}
 LOADERS: dict[str, Callable[..., Dataset]] = {name: partial(load_regression, name) for name in SIZES}

@@ -19,14 +19,19 @@ TEST_COUNTS = (1744, 5099, 4149, 2882, 2523, 2384, 1977, 2019, 1660, 1595)
 ADDRESS = "http://ufldl.stanford.edu/housenumbers/"
 
 
-def load_svhn(data_dir: Path | None = None, download: bool = False) -> ImageSet:
-    """The cropped digits with their published split; the further 531,131 easier ones are not used."""
+def locate_svhn(data_dir: Path | None = None, download: bool = False) -> list[Path]:
+    """The files of the training and of the test pictures."""
     folder = data_folder(data_dir)
     own = folder / "svhn" if (folder / "svhn").is_dir() else folder
     paths = [own / f"{part}_32x32.mat" for part in ("train", "test")]
     if not all(path.is_file() for path in paths):
         raise missing_images("SVHN", "train_32x32.mat and test_32x32.mat", folder, ADDRESS)
-    train, test = (_read(path) for path in paths)
+    return paths
+
+
+def load_svhn(data_dir: Path | None = None, download: bool = False) -> ImageSet:
+    """The cropped digits with their published split; the further 531,131 easier ones are not used."""
+    train, test = (_read(path) for path in locate_svhn(data_dir, download))
     train = check_part("svhn", *train, SHAPE, TRAIN_COUNTS)
     return join_parts("svhn", train, check_part("svhn", *test, SHAPE, TEST_COUNTS), DIGITS)
 

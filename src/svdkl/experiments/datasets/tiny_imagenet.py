@@ -50,12 +50,18 @@ ADDRESS = "http://cs231n.stanford.edu/tiny-imagenet-200.zip"
 Pictures = list[tuple[bytes, str]]  # with the class, by its number in WordNet
 
 
-def load_tiny_imagenet20(data_dir: Path | None = None, download: bool = False) -> ImageSet:
-    """The pictures of the twenty classes with their published split."""
+def locate_tiny_imagenet20(data_dir: Path | None = None, download: bool = False) -> Path:
+    """The file of the pictures."""
     folder = data_folder(data_dir)
     path = next((path for name in (TABLE, ARCHIVE) if (path := folder / name).is_file()), None)
     if path is None:
         raise missing_images("Tiny-ImageNet", f"{ARCHIVE} or {TABLE}", folder, ADDRESS)
+    return path
+
+
+def load_tiny_imagenet20(data_dir: Path | None = None, download: bool = False) -> ImageSet:
+    """The pictures of the twenty classes with their published split."""
+    path = locate_tiny_imagenet20(data_dir, download)
     try:
         train, test = _of_table(path) if path.name == TABLE else _of_archive(path)
         parts = [_decode(train), _decode(test)]

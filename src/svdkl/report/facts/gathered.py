@@ -1,6 +1,7 @@
 """All facts that several parts of a page need, gathered once."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +13,7 @@ from svdkl.report.facts.columns import ColumnFacts, describe_columns
 from svdkl.report.facts.predictions import ClassPredictions, Predictions, predict
 from svdkl.report.facts.processes import Processes, describe_processes, features_of
 from svdkl.report.facts.scores import Score, class_scores, real_scores
+from svdkl.report.words import listed
 from svdkl.shapes import Tensor
 
 
@@ -24,6 +26,7 @@ class Facts:
     predictions: Predictions
     scores: list[dict[str, Score]]  # by name; one for each target, or one for the classes
     run: dict[str, Any]
+    chosen: tuple[int, ...] = ()  # outputs whose covariance matrices are shown; else those that are moved most
 
     @cached_property
     def figure_rows(self) -> Any:
@@ -54,8 +57,8 @@ class Facts:
         return predictions.classes if isinstance(predictions, ClassPredictions) else predictions.targets
 
 
-def gather(estimator: Any, X: Any, y: Any, run: dict[str, Any]) -> Facts:
-    """Ask the model about the rows, and score its answers."""
+def gather(estimator: Any, X: Any, y: Any, run: dict[str, Any], classes: Sequence[Any] = ()) -> Facts:
+    """Ask the model about the rows, and score its answers; ``classes`` are those whose covariances are to be shown."""
     if isinstance(X, list | tuple):
         X = np.array(X, dtype=object)  # so that rows can be taken, and numbers stay numbers beside text
     predictions = predict(estimator, X, y, run)
@@ -63,4 +66,14 @@ def gather(estimator: Any, X: Any, y: Any, run: dict[str, Any]) -> Facts:
         tables = [class_scores(predictions)]
     else:
         tables = [real_scores(predictions, target) for target in range(len(predictions.targets))]
-    return Facts(estimator, X, predictions, [{score.metric.name: score for score in scores} for scores in tables], run)
+    by_name = [{score.metric.name: score for score in scores} for scores in tables]
+    facts = Facts(estimator, X, predictions, by_name, run)
+    return replace(facts, chosen=tuple(_place(name, facts.outputs) for name in classes))
+
+
+def _place(name: Any, outputs: tuple[str, ...]) -> int:
+    if str(name) not in outputs:
+        raise ValueError(
+            f"Expected classes to be names out of {listed([repr(output) for output in outputs])}, got {name!r}."
+        )
+    return outputs.index(str(name))

@@ -16,6 +16,7 @@ from svdkl.shapes import Tensor
 
 BATCH = 4096
 FUNCTION_POINTS = 121
+SAME = 1e-6  # the two classes of a pair move equally far, but for rounding
 TAIL = 0.005  # of the rows on either side that a function is not drawn for
 
 
@@ -32,6 +33,9 @@ class Processes:
         GPs by falling influence.
     mixing
         A, (C, J).
+    moves
+        (C, J) how far each one moves each output from row to row, with the sign of its weight there; of classes
+        relative to all of them, since a shift of all at once changes no probability.
     deviations, lengthscales
         Of the prior, (J,), and of each of its axes, (J, D): NaN where a kernel or an axis has none.
     grid_use
@@ -41,6 +45,7 @@ class Processes:
     influence: Reals
     order: Ints
     mixing: Reals
+    moves: Reals
     deviations: Reals
     lengthscales: Reals
     grid_use: list[Reals]
@@ -74,12 +79,12 @@ def describe_processes(model: SVDKL, h: Tensor) -> Processes:
     mixing = _array(head.mixing.weight)
     state = head.state()
     means = _array(torch.cat([head.marginals(part, state).mean for part in h.split(BATCH)]))
-    # A shift of all classes at once changes no probability.
     felt = mixing - mixing.mean(0) if head.likelihood.is_classifier and len(mixing) > 1 else mixing
-    influence = means.std(0) * np.linalg.norm(felt, axis=0)
+    moves = felt * means.std(0)
+    influence = np.linalg.norm(moves, axis=0)
     order = np.argsort(-influence, kind="stable")
     deviations, lengthscales = _hyperparameters(head)
-    return Processes(influence, order, mixing, deviations, lengthscales, _grid_use(head, h))
+    return Processes(influence, order, mixing, moves, deviations, lengthscales, _grid_use(head, h))
 
 
 def _hyperparameters(head: GPHead) -> tuple[Reals, Reals]:
@@ -126,11 +131,16 @@ def learned_function(model: SVDKL, h: Tensor, gp: int) -> LearnedFunction:
 
 
 def strongest_output(processes: Processes, gp: int) -> tuple[int, float]:
-    """The output that a GP moves most, and its mixing weight there; for classes relative to their mean."""
-    weights = processes.mixing[:, gp]
-    felt = weights - weights.mean() if len(weights) > 1 else weights
-    place = int(np.abs(felt).argmax())
-    return place, float(felt[place])
+    """The output that a GP moves most, and which way; of two that it moves as far, the one that it speaks for."""
+    moves = processes.moves[:, gp]
+    furthest = np.flatnonzero(np.abs(moves) >= (1 - SAME) * np.abs(moves).max())
+    place = int(furthest[moves[furthest].argmax()])
+    return place, float(moves[place])
+
+
+def strongest_process(processes: Processes, output: int) -> int:
+    """The GP that moves an output most."""
+    return int(np.abs(processes.moves[output]).argmax())
 
 
 def _array(tensor: Tensor) -> npt.NDArray[np.float64]:

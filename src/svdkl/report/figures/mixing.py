@@ -7,7 +7,7 @@ from svdkl.report.figures.canvas import Canvas, bare
 from svdkl.report.figures.shades import diverging
 
 
-def mixing(weights: npt.NDArray[np.float64], outputs: list[str], gps: list[int]) -> str:
+def mixing(weights: npt.NDArray[np.float64], outputs: list[str], gps: list[int], x_label: str) -> str:
     """Outputs (rows) by GPs (columns); blue is positive, orange negative, strong colours are large weights."""
     longest = max(map(len, outputs))
     num_outputs, num_gps = weights.shape
@@ -20,5 +20,5 @@ def mixing(weights: npt.NDArray[np.float64], outputs: list[str], gps: list[int])
         bare(axes)
         axes.set_xticks(range(num_gps), [str(gp) for gp in gps], fontsize=8, rotation=0 if max(gps) < 100 else 90)
         axes.set_yticks(range(num_outputs), outputs)
-        axes.set_xlabel("Gaussian process, by falling influence")
+        axes.set_xlabel(x_label)
     return canvas.svg

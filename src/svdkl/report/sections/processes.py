@@ -6,7 +6,7 @@ from svdkl.model import SVDKL
 from svdkl.report.facts.gathered import Facts
 from svdkl.report.facts.kernels import kernels, rows_by_class, rows_by_value
 from svdkl.report.facts.predictions import ClassPredictions
-from svdkl.report.facts.processes import Processes, learned_function, strongest_output
+from svdkl.report.facts.processes import Processes, learned_function, strongest_output, strongest_process
 from svdkl.report.facts.targets import Reals
 from svdkl.report.figures.function import function
 from svdkl.report.figures.grid_use import grid_use
@@ -14,6 +14,7 @@ from svdkl.report.figures.hyperparameters import hyperparameters
 from svdkl.report.figures.kernel import kernel
 from svdkl.report.figures.mixing import mixing
 from svdkl.report.markup import Panel, Section, figure, paragraph
+from svdkl.report.sections.nearest import nearest_rows
 from svdkl.report.words import count, label, number, share
 
 MOST_DRAWN = 50  # GPs in figures of all,
@@ -33,6 +34,7 @@ def processes(facts: Facts) -> Section:
     body += _mixing(facts, found, shown)
     body += _functions(facts, model, found)
     body += _kernels(facts, model, found)
+    body += nearest_rows(facts, model)
     body += _hyperparameters(found, shown) + _grid(found, shown)
     return Section("processes", "Gaussian processes", body)
 
@@ -53,10 +55,13 @@ def _summary(found: Processes) -> str:
 
 def _mixing(facts: Facts, found: Processes, shown: list[int]) -> str:
     names = [label(name, 20) for name in facts.outputs[:MOST_OUTPUTS]]
+    # One process an output, as in the paper: in the outputs' order the weights lie on the diagonal.
+    own_order = facts.estimator.gps == "outputs"
+    shown = sorted(shown) if own_order else shown
     weights = found.mixing[:MOST_OUTPUTS, shown]
     place, largest = np.unravel_index(np.abs(weights).argmax(), weights.shape)
     panel = Panel(
-        mixing(weights, names, shown),
+        mixing(weights, names, shown, "Gaussian process" + (", by falling influence" * (not own_order))),
         f"The largest weight is {number(weights[place, largest])}, of process {shown[largest]} on {names[place]}.",
     )
     outputs = "class" if isinstance(facts.predictions, ClassPredictions) else "target"
@@ -102,25 +107,37 @@ def _kernels(facts: Facts, model: SVDKL, found: Processes) -> str:
         chosen = rows_by_value(predictions.values[rows, 0], len(found.order))
         groups = [("", len(chosen))]
         by = f"{label(predictions.targets[0])}, which rises to the right and down"
-    gps = _influential(found, MOST_KERNELS)
-    matrices = kernels(model, facts.features[chosen], gps)
+    driven = _drivers(facts, found)
+    matrices = kernels(model, facts.features[chosen], [gp for gp, _ in driven])
     panels = [
         Panel(
             kernel(matrices.summed, groups, "all processes, as mixed", _span(matrices.summed)),
             "Sum over all processes.",
         )
     ]
-    for gp in gps:
-        matrix = matrices.by_gp[gp]
-        svg = kernel(matrix, groups, f"process {gp}", _span(matrix))
-        panels.append(Panel(svg, f"Process {gp}: {_blocks(matrix, [size for _, size in groups])}"))
+    for gp, output in driven:
+        matrix, towards = matrices.by_gp[gp], label(facts.outputs[output], 18)
+        svg = kernel(matrix, groups, f"process {gp}  →  {towards}", _span(matrix))
+        blocks = _blocks(matrix, [size for _, size in groups])
+        panels.append(Panel(svg, f"Process {gp}, which moves {towards} most: {blocks}"))
+    told = "that was asked for, by the process that drives it most" if facts.chosen else "that its process moves most"
     caption = (
         f"Read a pixel as: how alike are two test rows ({count(len(chosen))} of them, sorted by {by}) to the kernel on "
         "the network's features? Blue blocks on the diagonal are rows that are taken for alike, blue ones off it are "
         "what is hard to tell apart. The first matrix is the sum over all processes, by their squared mixing weights; "
-        "colours go from the smallest to the largest value of each, which stand below it."
+        "colours go from the smallest to the largest value of each, which stand below it. Titles name the output "
+        f"{told}."
     )
+    if facts.estimator.evidence:
+        caption += " After the held-out evidence this is the kernel of what that stage may add to the functions."
     return figure("kernels", "Covariance of test rows under the deep kernel", panels, caption)
+
+
+def _drivers(facts: Facts, found: Processes) -> list[tuple[int, int]]:
+    """Processes to show the covariance of, each with the output that it stands for."""
+    if facts.chosen:
+        return [(strongest_process(found, output), output) for output in facts.chosen]
+    return [(gp, strongest_output(found, gp)[0]) for gp in _influential(found, MOST_KERNELS)]
 
 
 def _span(matrix: Reals) -> str:

@@ -1,0 +1,59 @@
+"""Tables inside documents are what the folders of results hold."""
+
+from pathlib import Path
+
+import pytest
+
+from svdkl.experiments.commands import main
+from svdkl.experiments.overview import fill_in, overview
+from svdkl.experiments.results import folder_of, write_result
+from svdkl.experiments.suites import Task, get_suite
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+def put(root: Path, dataset: str, model: str, seed: int, nlp: float, share: str = "1") -> None:
+    task = Task("tabular", dataset, model, 0, seed)
+    name = folder_of(root, task, model)
+    folder = name if share == "1" else name.with_name(f"{name.name}-share")
+    write_result(folder, {"metrics": {"nlp": nlp}, "config": {"share": share}, "provenance": {}})
+
+
+@pytest.fixture
+def results(tmp_path) -> Path:
+    for model, value in (("dnn", 0.5), ("svdkl", 0.4)):
+        for seed in (0, 1):
+            put(tmp_path, "adult", model, seed, value + 0.02 * seed)
+        put(tmp_path, "flights", model, 0, 1 - value)
+    put(tmp_path, "adult", "svdkl", 2, 0.1, share="1/10")
+    return tmp_path
+
+
+def test_one_measure_of_all_models_on_all_sets(results):
+    assert overview(get_suite("tabular"), "nlp", results).splitlines() == [
+        "|  | adult | flights |",
+        "| --- | --- | --- |",
+        "| network | 0.5100 ± 0.0141 | **0.5000** (one run) |",
+        "| SV-DKL | **0.4100** ± 0.0141 | 0.6000 (one run) |",
+    ]
+    with pytest.raises(ValueError, match=r"^Expected a measure of tabular out of accuracy, nlp, .*, got 'rmse'\.$"):
+        overview(get_suite("tabular"), "rmse", results)
+
+
+def test_only_the_places_that_are_marked_change(results, tmp_path):
+    marked = "a\n<!-- results: tabular nlp -->\nold\n<!-- end of results -->\nb | c\n"
+    filled = fill_in(marked, results)
+    assert filled.startswith("a\n<!-- results: tabular nlp -->\n\n|  | adult |")
+    assert filled.endswith("(one run) |\n\n<!-- end of results -->\nb | c\n")
+    assert "old" not in filled
+    assert fill_in(filled, results) == filled
+    document = tmp_path / "page.md"
+    document.write_text(marked)
+    assert main(["fill", str(document), "--results", str(results)]) == 0
+    assert document.read_text() == filled
+
+
+def test_the_readme_is_what_the_results_say():
+    readme = (REPOSITORY / "README.md").read_text()
+    assert "<!-- results: tabular nlp -->" in readme
+    assert fill_in(readme, REPOSITORY / "results") == readme, "run: python -m svdkl.experiments fill README.md"
