@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 
+import jaxtyping
 import numpy as np
 import pandas as pd
 import pytest
@@ -92,6 +93,58 @@ def test_labels_keep_their_type(labels, tmp_path):
     again = SVDKLClassifier.load(tmp_path / "model")
     assert again.classes_.dtype == model.classes_.dtype
     assert again.classes_.tolist() == model.classes_.tolist()
+
+
+def test_labels_that_are_times_are_not_saved(tmp_path):
+    X, y = table()
+    labels = np.array(["2024-01-01", "2024-01-02", "2024-01-03"], "datetime64[D]")
+    model = SVDKLClassifier(**SMALL, recipe="dnn").fit(X, labels[y])
+    refused(lambda: model.save(tmp_path / "model"), "numbers, booleans or text")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_parameters_may_be_numpys(tmp_path, monkeypatch):
+    """Without checked types, which users do not have either."""
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+    X, y = table()
+    options = {
+        "hidden": np.array([16]),
+        "num_features": np.int64(6),
+        "grid_size": np.int32(8),
+        "max_iter": np.int64(3),
+        "batch_size": np.int16(32),
+        "dropout": np.float32(0.25),
+        "alpha": np.float64(0.1),
+        "normalise": np.bool_(True),
+        "evidence": np.bool_(False),
+        "random_state": np.int64(0),
+    }
+    model = SVDKLClassifier(**options).fit(X, y, checkpoint=tmp_path / "run" / "state")
+    model.save(tmp_path / "model")
+    again = SVDKLClassifier.load(tmp_path / "model")
+    assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
+    assert (again.hidden, again.grid_size, again.dropout) == ((16,), 8, 0.25)
+    again.partial_fit(X, y)
+    again.set_params(hidden=[16], grid_size=np.int64(8)).save(tmp_path / "model")  # the same in other types
+
+
+def test_a_model_of_another_machines_device_is_loaded(copied, saved):
+    content = json.loads((copied / "model.json").read_text())["content"]
+    content["parameters"]["device"] = "cuda:63"
+    rewritten(copied, content=content, sha256_of_content=folder_module._hash_of(content))
+    again = SVDKLClassifier.load(copied)
+    assert again.device == "auto"
+    assert np.array_equal(again.predict_proba(table()[0]), saved[0].predict_proba(table()[0]))
+
+
+def test_older_models_are_loaded_and_go_on(copied):
+    """Those that were written before the split's seed was."""
+    content = json.loads((copied / "model.json").read_text())["content"]
+    assert isinstance(content.pop("split_seed"), int)
+    rewritten(copied, content=content, sha256_of_content=folder_module._hash_of(content))
+    again = SVDKLClassifier.load(copied)
+    again.set_params(warm_start=True).fit(*table())
+    assert again.n_iter_ == 6
 
 
 def test_a_network_of_ones_own_needs_its_code(tmp_path):
@@ -191,6 +244,42 @@ def test_a_description_without_a_part_is_refused(copied, missing):
     del content[missing]
     rewritten(copied, content=content, sha256_of_content=folder_module._hash_of(content))
     refused(lambda: SVDKLClassifier.load(copied))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("column_names", 0),
+        ("column_names", ["size", "sign"]),
+        ("column_names", ["size", "sign", []]),
+        ("num_columns", {}),
+        ("input_shape", ["x"]),
+        ("num_features", 7),
+        ("num_features", 1e30),
+        ("num_rows_seen", "many"),
+        ("split_seed", "x"),
+        ("history", []),
+        ("targets", {"classes": {"type": "<i8", "values": [0, [], 2]}}),
+        ("targets", {"classes": {"type": "<i8", "values": ["a", "b", "c"]}}),
+        ("network", {"hidden": [-1]}),
+    ],
+)
+def test_fields_that_someone_has_made_up_are_refused(copied, field, value):
+    content = {**json.loads((copied / "model.json").read_text())["content"], field: value}
+    rewritten(copied, content=content, sha256_of_content=folder_module._hash_of(content))
+    refused(lambda: SVDKLClassifier.load(copied))
+
+
+@pytest.mark.parametrize(
+    "targets", [{"mean": "x"}, {"mean": []}, {"scale": [0.0]}, {"scale": [1.0, 1.0]}, {"scale": [None]}], ids=str
+)
+def test_targets_that_someone_has_made_up_are_refused(targets, tmp_path):
+    X, y = table()
+    SVDKLRegressor(**SMALL, recipe="dnn").fit(X, y).save(tmp_path / "model")
+    content = json.loads((tmp_path / "model" / "model.json").read_text())["content"]
+    content["targets"] |= targets
+    rewritten(tmp_path / "model", content=content, sha256_of_content=folder_module._hash_of(content))
+    refused(lambda: SVDKLRegressor.load(tmp_path / "model"))
 
 
 # ------------------------------------------------------------------------------------------------------------ writing

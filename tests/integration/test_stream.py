@@ -41,7 +41,7 @@ def encode(table: pa.Table) -> Rows:
 
 def rows_of(files: ParquetFiles, held=(), epoch_rows: int = 10**9) -> ParquetRows:
     held = np.array(sorted(held), np.int64)
-    return ParquetRows(files, ["number"], encode, held, torch.zeros(10, 1), epoch_rows, 3, CPU)
+    return ParquetRows(files, ["number"], encode, held, Rows(torch.zeros(10, 1), torch.zeros(10)), epoch_rows, 3, CPU)
 
 
 def numbers(source: ParquetRows, epoch: int, processes: Processes = ALONE, batch_size: int = 64) -> list[list[int]]:
@@ -228,6 +228,30 @@ def test_a_streamed_regressor_goes_on_where_it_was(tmp_path):
         assert torch.equal(resumed.model_.state_dict()[name], tensor), name
     other = SVDKLRegressor(**{**OPTIONS, "batch_size": 64})
     refused(lambda: other.fit_parquet(path, "score", checkpoint=kept), "batch_size 128 instead of 64")
+
+
+def test_a_checkpoint_of_another_file_is_refused(tmp_path):
+    """As many rows with the same columns, and other targets."""
+    table = table_of(2000).drop_columns(["score"]).slice(3)
+    label = table.column("label").to_numpy(zero_copy_only=False)
+    for name, labels in (("one", label), ("other", np.where(label == "high", "low", "high"))):
+        pq.write_table(table.set_column(4, "label", pa.array(labels)), tmp_path / f"{name}.parquet", row_group_size=500)
+    kept = tmp_path / "run" / "checkpoint.safetensors"
+    options = {**OPTIONS, "max_iter": 1, "encoding": "plain"}
+    SVDKLClassifier(**options).fit_parquet(tmp_path / "one.parquet", "label", checkpoint=kept)
+    other = SVDKLClassifier(**options)
+    refused(lambda: other.fit_parquet(tmp_path / "other.parquet", "label", checkpoint=kept), "same run")
+    refused(lambda: other.fit_parquet(tmp_path / "one.parquet", "label", checkpoint=tmp_path), "path of a file")
+
+
+def test_streamed_counts_start_at_their_mean(tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=2000)
+    table = pa.table({"x": x, "count": rng.poisson(np.exp(9 + 0.3 * x))})
+    pq.write_table(table, tmp_path / "t.parquet")
+    model = SVDKLRegressor(**{**OPTIONS, "max_iter": 1}, likelihood="poisson")
+    model.fit_parquet(tmp_path / "t.parquet", "count")
+    assert 0.8 < model.predict(table.select(["x"])).mean() / np.exp(9 + 0.3**2 / 2) < 1.2
 
 
 def test_what_cannot_be_streamed(tmp_path):

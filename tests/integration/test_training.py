@@ -207,6 +207,38 @@ def test_batches_hold_every_row_once():
         assert {part.part.total for part in parts} == {len(whole)}
 
 
+@pytest.mark.parametrize("num_processes", [1, 2, 3])
+@pytest.mark.parametrize("batch_size", [2, 3, 4, 100])
+def test_no_process_ever_has_a_single_row(batch_size, num_processes):
+    """A network that normalises over a batch could not take it."""
+    for count in range(2, 14):
+        source = InMemory(Rows(torch.zeros(count, 1), torch.arange(count)))
+        shares = [
+            list(source.batches(0, batch_size, torch.Generator().manual_seed(0), Processes(rank, num_processes)))
+            for rank in range(num_processes)
+        ]
+        assert {len(share) for share in shares} == {source.steps(batch_size)}
+        assert sorted(int(y) for share in shares for batch in share for y in batch.y) == list(range(count))
+        assert 1 not in {len(batch) for share in shares for batch in share}
+        whole = [sum(map(len, parts)) for parts in zip(*shares, strict=True)]
+        assert set(whole[:-1]) <= {batch_size}
+        assert whole[-1] <= batch_size + 1
+
+
+def test_batches_of_one_row_stay_what_the_user_typed():
+    assert InMemory(Rows(torch.zeros(5, 1), torch.arange(5))).steps(1) == 5
+
+
+def test_fingerprints_tell_rows_apart():
+    x, y, weight = torch.arange(12.0).view(6, 2), torch.arange(6) % 2, torch.ones(6)
+    rows = Rows(x, y, weight)
+    same = Rows(x.T.contiguous().T, y.clone(), weight.clone())  # another order in memory
+    assert same.fingerprint() == rows.fingerprint()
+    others = [Rows(x, 1 - y, weight), Rows(x, y), Rows(x, y, 2 * weight), Rows(x.flip(0), y, weight)]
+    assert len({rows.fingerprint(), *(other.fingerprint() for other in others)}) == 5
+    assert InMemory(rows).facts != InMemory(others[0]).facts
+
+
 def test_rates_rise_then_fall():
     factors = [rate_factor(step, 100, 10) for step in range(100)]
     assert factors[0] < factors[5] < factors[9] < factors[10] == 1.0

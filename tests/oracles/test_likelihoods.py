@@ -187,6 +187,21 @@ def test_dense_references_agree_with_each_other():
     close(row, torch.tensor(expected, dtype=torch.float64))
 
 
+@pytest.mark.parametrize("name", ["poisson", "negative_binomial"])
+def test_counts_start_at_the_logarithm_of_their_mean(name):
+    likelihood = build_likelihood(name, 2).double()
+    y = torch.tensor([[0.0, 40_000.0], [0.0, 60_000.0], [0.0, 10.0]])
+    close(likelihood.start_outputs(y, None).exp(), torch.tensor([0.5, 100_010.5], dtype=torch.float64) / 3)
+    weight = torch.tensor([1.0, 3.0, 0.0])
+    close(likelihood.start_outputs(y, weight).exp(), torch.tensor([0.5, 220_000.5], dtype=torch.float64) / 4)
+    assert build_likelihood(name, 1).start_outputs(y[:, 1], None).shape == (1,)
+
+
+@pytest.mark.parametrize("name", ["softmax", "bernoulli", "gaussian", "student_t"])
+def test_other_targets_start_anywhere(name):
+    assert build_likelihood(name, 2).start_outputs(torch.zeros(3), None) is None
+
+
 @pytest.mark.parametrize("name", ["gaussian", "student_t"])
 def test_real_targets_take_over_a_noise(name):
     likelihood = build_likelihood(name, 2).double()

@@ -112,7 +112,10 @@ def test_automatic_sizes_follow_the_table():
     assert sizes(500) == (32, 67, 33)
     assert sizes(20_000) == (256, 27, 13)
     assert sizes(50_000) == (512, 27, 13)
-    assert sizes(1_000_000) == (2048, 6, 2)
+    assert sizes(100_000) == sizes(120_000) == (512, 27, 13)
+    assert sizes(418_328) == (512, 13, 6)
+    assert sizes(1_000_000) == (1024, 6, 2)
+    assert sizes(3_000_000) == (2048, 3, 1)
     assert sizes(100_000_000) == (2048, 3, 1)
 
 
@@ -257,7 +260,7 @@ def test_tables_of_all_libraries_are_the_same():
     assert model.n_features_in_ == 3
     expected = model.predict_proba(pandas)
     assert (expected.argmax(1) == model.classes_.searchsorted(y)).mean() > 0.8
-    for table in (pl.DataFrame(columns), pa.table(columns)):
+    for table in (pl.DataFrame(columns), pa.table(columns), pa.RecordBatch.from_pydict(columns)):
         again = SVDKLClassifier(**{**SMALL, "max_iter": 30}).fit(table, y)
         assert again.feature_names_in_.tolist() == ["size", "colour", "missing"]
         assert np.allclose(again.predict_proba(table[:37]), model.predict_proba(pandas[:37]), atol=1e-6)
@@ -350,6 +353,8 @@ def test_uncertainty_adds_up_and_grows_away_from_the_data():
         ("gps", "none"),
         ("hidden", 512),
         ("hidden", (0,)),
+        ("hidden", np.array(16)),
+        ("hidden", np.array([16.5])),
         ("num_features", 0),
         ("dropout", 1.0),
         ("encoding", "bins"),
@@ -364,6 +369,7 @@ def test_uncertainty_adds_up_and_grows_away_from_the_data():
         ("posterior", "full"),
         ("grid_size", 2),
         ("device", "toaster"),
+        ("device", "meta"),
         ("net", "mlp"),
         ("class_weight", "fair"),
         ("class_weight", {"z": 1.0}),

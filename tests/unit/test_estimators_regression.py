@@ -159,6 +159,41 @@ def test_counts_stay_counts(likelihood):
     refused(lambda: model.fit(X, np.where(y == y.max(), -1, y)), "-1", "counts")
 
 
+@pytest.mark.parametrize("gps", ["features", "outputs"])
+@pytest.mark.parametrize("likelihood", ["poisson", "negative_binomial"])
+def test_large_counts_are_learned_as_fast_as_small_ones(likelihood, gps):
+    """Their rate starts at the mean of the rows, not at 1; for several targets each at its own."""
+    X, _ = waves()
+    rate = np.exp(np.stack([0.3 * X[:, 0] + 11, 0.3 * X[:, 1]], 1))
+    y = np.random.default_rng(0).poisson(rate)
+    model = SVDKLRegressor(**{**SMALL, "max_iter": 3}, likelihood=likelihood, gps=gps, encoding="plain").fit(X, y)
+    np.testing.assert_allclose(model.predict(X).mean(0), y.mean(0), rtol=0.3)
+    weighted = SVDKLRegressor(**{**SMALL, "max_iter": 1, "learning_rate_init": 1e-9}, likelihood=likelihood, gps=gps)
+    weighted.fit(X, y[:, 0], sample_weight=np.where(y[:, 0] > np.median(y[:, 0]), 0.5, 1e-6))
+    assert weighted.predict(X).mean() > 1.1 * y[:, 0].mean()
+
+
+@pytest.mark.parametrize("size", [1e200, 1e-200])
+def test_targets_of_no_earthly_unit_are_refused(size):
+    X, y = waves(60)
+    refused(lambda: SVDKLRegressor(**SMALL).fit(X, y * size), "size", "another unit")
+
+
+def test_targets_of_large_units_have_variances_too():
+    X, y = waves(60)
+    one, other = (SVDKLRegressor(**{**SMALL, "max_iter": 2}).fit(X, y * size) for size in (1.0, 2.0**300))
+    assert np.array_equal(other.predict(X), one.predict(X) * 2.0**300)
+    assert np.array_equal(other.predict_uncertainty(X).total, one.predict_uncertainty(X).total * 2.0**600)
+    refused(lambda: one.partial_fit(X, y * 1e60), "single precision")
+    refused(lambda: SVDKLRegressor(**SMALL, likelihood="poisson").fit(X, np.full(60, 1e60)), "single precision")
+
+
+def test_a_single_level_has_no_axis(fitted):
+    X, _ = waves(40)
+    assert np.array_equal(fitted.predict_quantiles(X, 0.3), fitted.predict_quantiles(X, [0.3])[:, 0])
+    assert fitted.predict_quantiles(X, np.float32(0.3)).shape == (40,)
+
+
 def test_a_constant_target_is_predicted():
     X, _ = waves(80)
     model = SVDKLRegressor(**SMALL).fit(X, np.full(80, 42.0))
@@ -168,8 +203,11 @@ def test_a_constant_target_is_predicted():
 def test_bad_input_is_refused(fitted):
     X, y = waves(40)
     refused(lambda: SVDKLRegressor(**SMALL, likelihood="softmax").fit(X, y), "softmax")
-    for levels in ((0.0, 0.5), (1.0,), (-1.0,), ((0.5,),)):
+    for levels in ((0.0, 0.5), (1.0,), (-1.0,), ((0.5,),), 1.5, (), "half", None, [float("nan")]):
         refused(lambda levels=levels: fitted.predict_quantiles(X, levels), "levels")
+    for number in (0, 2.5, "two", None, True):
+        refused(lambda number=number: fitted.sample_y(X, number), "n_samples")
+    assert fitted.sample_y(X[:3], np.int64(2)).shape == (3, 2)
     refused(lambda: SVDKLRegressor(**SMALL, recipe="dnn").fit(X, y).predict_uncertainty(X), "recipe='dnn'")
     with pytest.raises(ValueError, match="y contains NaN"):
         fitted.fit(X, np.full(40, np.nan))

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,18 +16,14 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 from svdkl.estimators.fitting import train_model
 from svdkl.estimators.given import Given
 from svdkl.estimators.inputs import num_rows, order_of_content, read_numbers, read_table, take_rows
+from svdkl.estimators.keeping import checkpoint_path
 from svdkl.estimators.readouts import uncertainty_of
 from svdkl.estimators.rowwise import in_equal_parts, join
-from svdkl.estimators.settings import (
-    Model,
-    check_parameters,
-    choose_device,
-    holds_out,
-    training_config,
-)
-from svdkl.estimators.splitting import held_out_rows
+from svdkl.estimators.settings import Model, check_parameters, choose_device, holds_out, training_config
+from svdkl.estimators.splitting import split
 from svdkl.estimators.storage import load_estimator, save_estimator
 from svdkl.estimators.streaming import StreamedTable
+from svdkl.estimators.structure import check_structure
 from svdkl.estimators.weights import COUNTED_ROWS, Weights, counted_rows, read_weights
 from svdkl.model import SVDKL
 from svdkl.shapes import Tensor
@@ -94,7 +91,8 @@ class DeepKernelEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             share ``validation_fraction`` of the table is held out for that.
         checkpoint
             A file that keeps the state after every epoch; ``history.jsonl`` beside it holds the epochs. A fit of the
-            same table with the same parameters that finds it, after a crash, goes on and ends with the same model.
+            same table with the same parameters that finds it, after a crash, goes on and ends with the same model;
+            others are refused, and so are warm starts.
 
         Returns
         -------
@@ -102,8 +100,11 @@ class DeepKernelEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         """
         check_parameters(self)
         warm = bool(self.warm_start) and hasattr(self, "model_")
+        path = checkpoint_path(checkpoint, warm)
+        if warm:
+            check_structure(self)
         given = self._read(X, y, sample_weight, reset=not warm)
-        return self._fit(given, eval_set, warm, checkpoint)
+        return self._fit(given, eval_set, warm, path)
 
     def fit_parquet(
         self: Own,
@@ -133,8 +134,9 @@ class DeepKernelEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         self
         """
         check_parameters(self)
+        kept = checkpoint_path(checkpoint)
         found = StreamedTable(self, path, target, drop, epoch_rows or EPOCH_ROWS)
-        train_model(self, found.source, found.held_out, found.config, checkpoint=checkpoint)
+        train_model(self, found.source, found.held_out, found.config, checkpoint=kept)
         self.seconds_waited_ = found.source.waited
         return self
 
@@ -143,6 +145,7 @@ class DeepKernelEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         check_parameters(self)
         if not hasattr(self, "model_"):
             return self._fit(self._read(X, y, sample_weight, reset=True, classes=classes), None, warm=False)
+        check_structure(self)
         given = self._read(X, y, sample_weight, reset=False, classes=classes)
         rows = self._rows(given)
         self.num_rows_seen_ += len(rows)
@@ -150,17 +153,15 @@ class DeepKernelEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         train_model(self, InMemory(rows), rows, replace(config, pretrain_epochs=0, joint_epochs=1), warm=True)
         return self
 
-    def _fit(self: Own, given: Given, eval_set: Any, warm: bool, checkpoint: Any = None) -> Own:
+    def _fit(self: Own, given: Given, eval_set: Any, warm: bool, checkpoint: Path | None = None) -> Own:
         seed = self._seed()
-        fit, held = given, None
-        if holds_out(self):
-            if eval_set is not None:
-                held = self._read_eval_set(eval_set)
-            else:
-                codes = given.y if given.y.ndim == 1 else np.zeros(len(given.y), np.int64)
-                parts = held_out_rows(codes, float(self.validation_fraction), seed)
-                if parts is not None:
-                    fit, held = given.take(parts[0]), given.take(parts[1])
+        if not (warm and hasattr(self, "split_seed_")):
+            self.split_seed_ = seed  # another fit from there holds the same rows out: the network has not seen them
+        fit, held = given, None if eval_set is None else self._read_eval_set(eval_set)
+        if not holds_out(self):
+            held = None
+        elif held is None:
+            fit, held = split(given, float(self.validation_fraction), self.split_seed_)
         if not warm:
             self._set_scale(fit)
             self.encoder_ = None if self.net is not None else TabularEncoder().fit(fit.X, fit.y, self._task)
@@ -270,6 +271,7 @@ class DeepKernelEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     def save(self, path: Any) -> None:
         """Write the fitted model to a folder: ``model.safetensors`` and ``model.json``, all or nothing."""
         check_is_fitted(self)
+        check_structure(self)
         save_estimator(self, path)
 
     @classmethod

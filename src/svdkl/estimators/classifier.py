@@ -6,12 +6,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from sklearn.base import ClassifierMixin
-from sklearn.utils import assert_all_finite, column_or_1d
+from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 
 from svdkl.estimators.base import Array, DeepKernelEstimator
 from svdkl.estimators.given import Given
-from svdkl.estimators.plain import labels_from_json, labels_to_json
+from svdkl.estimators.labels import labels_from_json, labels_to_json, read_labels
 from svdkl.estimators.readouts import latents_of, likelihood_of, log_predictive_of
 from svdkl.estimators.weights import Weights, with_class_weight
 from svdkl.prediction import predictive_probabilities
@@ -199,17 +199,17 @@ class SVDKLClassifier(ClassifierMixin, DeepKernelEstimator):  # type: ignore[mis
     # ------------------------------------------------------------------------------------------------------- targets
 
     def _read_targets(self, y: Any, reset: bool, classes: Any = None) -> Array:
-        y = column_or_1d(y, warn=True)
+        y = read_labels(y)
         assert_all_finite(y, input_name="y")
         check_classification_targets(y)
         if reset:
-            labels = np.unique(y if classes is None else np.asarray(classes))
+            labels = np.unique(y if classes is None else read_labels(classes))
             if len(labels) < 2:
                 raise ValueError(
                     f"Expected at least 2 classes, got 1 class, {labels.tolist()[0]!r}: there is nothing to tell apart."
                 )
             self.classes_ = labels
-        elif classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self.classes_):
+        elif classes is not None and not np.array_equal(np.unique(read_labels(classes)), self.classes_):
             raise ValueError("Expected the same classes as in the first call, got others: leave them out.")
         known = np.isin(y, self.classes_)
         if not known.all():

@@ -28,7 +28,7 @@ from svdkl.estimators.export_check import (
     synthetic_rows,
 )
 from svdkl.estimators.frozen import FrozenPredictor
-from svdkl.estimators.plain import labels_to_json
+from svdkl.estimators.labels import labels_to_json
 from svdkl.shapes import Tensor
 
 FILES = {"torch": "model.pt2", "onnx": "model.onnx"}

@@ -1,6 +1,7 @@
 """A model for rows that are ready: built and trained, or trained on."""
 
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -9,6 +10,7 @@ from svdkl.estimators.continuing import continue_training
 from svdkl.estimators.encodings import is_open, try_encodings
 from svdkl.estimators.keeping import checkpoint_of, history_of
 from svdkl.estimators.settings import build_net, check_head, features_of, head_options, network_options
+from svdkl.estimators.structure import structure_of
 from svdkl.training.config import TrainingConfig
 from svdkl.training.display import Display
 from svdkl.training.distributed import joined
@@ -23,7 +25,7 @@ def train_model(
     held_out: Rows,
     config: TrainingConfig,
     warm: bool = False,
-    checkpoint: Any = None,
+    checkpoint: Path | None = None,
 ) -> None:
     """Give an estimator its model and history, or go on with those that it has."""
     history = history_of(checkpoint)
@@ -37,7 +39,7 @@ def train_model(
         else:
             own = estimator.net is not None
             features = features_of(estimator.net, held_out.x[:1]) if own else int(estimator.num_features)
-            estimator.num_features_ = features
+            estimator.num_features_, estimator.structure_ = features, structure_of(estimator)
             estimator.network_options_ = network_options(estimator, source.num_rows)
             if is_open(estimator, source, held_out, config):
                 estimator.network_options_["encoding"] = try_encodings(estimator, source, held_out, config)
@@ -56,7 +58,7 @@ def train_model(
                 config,
                 head_options(estimator),
                 history,
-                checkpoint_of(estimator, checkpoint, source, config),
+                checkpoint_of(estimator, checkpoint, source, held_out, config),
                 on_epoch=report,
             ).eval()
     estimator.history_ = [*estimator.history_, *history.epochs]

@@ -19,6 +19,7 @@ def read_table(estimator: Any, X: Any, reset: bool) -> Any:
 
     Frames stay what they are; everything else becomes an array. Cells are not looked at: the encoder does that.
     """
+    X = _joined(X)
     table = open_table(X)
     if table.num_rows == 0:
         raise ValueError(
@@ -51,6 +52,12 @@ def read_numbers(estimator: Any, X: Any, reset: bool) -> npt.NDArray[Any]:
     return array
 
 
+def _joined(X: Any) -> Any:
+    """A batch of pyarrow as a table, whose names scikit-learn sees; all else as it is."""
+    pyarrow = sys.modules.get("pyarrow")
+    return pyarrow.Table.from_batches([X]) if pyarrow is not None and isinstance(X, pyarrow.RecordBatch) else X
+
+
 class _Shaped:
     """As much of an array as scikit-learn looks at to count its columns."""
 
@@ -71,7 +78,7 @@ def take_rows(X: Any, rows: Index | slice) -> Any:
     pandas, pyarrow = (sys.modules.get(name) for name in ("pandas", "pyarrow"))
     if pandas is not None and isinstance(X, pandas.DataFrame):
         return X.iloc[rows]
-    if pyarrow is not None and isinstance(X, pyarrow.Table | pyarrow.RecordBatch):
+    if pyarrow is not None and isinstance(X, pyarrow.Table):
         return X.slice(rows.start, rows.stop - rows.start) if isinstance(rows, slice) else X.take(pyarrow.array(rows))
     return X[rows]
 

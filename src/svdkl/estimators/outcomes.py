@@ -27,6 +27,17 @@ LARGEST_COUNT = 2.0**53  # beyond which whole numbers are no longer exact
 CELLS = 2**22  # values held at a time
 
 
+def read_levels(levels: Any) -> Reals:
+    """One or several levels of quantiles."""
+    try:
+        wanted = np.asarray(levels, np.float64)
+    except (TypeError, ValueError):
+        wanted = np.empty(0)
+    if wanted.ndim > 1 or not wanted.size or not ((wanted > 0) & (wanted < 1)).all():
+        raise ValueError(f"Expected levels between 0 and 1, such as (0.05, 0.95), got {levels!r}.")
+    return wanted
+
+
 def quantiles(likelihood: Likelihood, mean: Reals, variance: Reals, levels: Reals) -> Reals:
     """Quantiles (B, C, K) of the targets of latents with these means and variances (B, C)."""
     if isinstance(likelihood, Gaussian):

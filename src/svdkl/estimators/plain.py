@@ -1,35 +1,21 @@
-"""Labels and constructor arguments as plain JSON, and back."""
+"""Constructor arguments as plain JSON, and back."""
 
 import json
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-
-
-def labels_to_json(labels: npt.NDArray[Any]) -> dict[str, Any]:
-    """Class labels with their type."""
-    kind = "text" if labels.dtype.kind == "O" else labels.dtype.str
-    if kind == "text" and not all(isinstance(label, str) for label in labels):
-        raise ValueError("Expected classes that are numbers, booleans or text to save them, got other objects.")
-    return {"type": kind, "values": labels.tolist()}
-
-
-def labels_from_json(data: dict[str, Any]) -> npt.NDArray[Any]:
-    """The labels that :func:`labels_to_json` was given."""
-    return np.array(data["values"], dtype=object if data["type"] == "text" else np.dtype(data["type"]))
 
 
 def parameters_to_json(parameters: dict[str, Any]) -> dict[str, Any]:
     """Constructor arguments; those that only a program can make are left out or refused."""
-    plain = dict(parameters)
-    plain["net"] = None if plain["net"] is None else "custom"
-    if isinstance(plain["random_state"], np.random.RandomState):
-        plain["random_state"] = None  # its state has moved on since
-    if isinstance(plain.get("class_weight"), dict):
-        plain["class_weight"] = {"pairs": [[_plain(k), _plain(v)] for k, v in plain["class_weight"].items()]}
-    plain["device"] = str(plain["device"])
-    return {name: _checked(name, value) for name, value in plain.items()}
+    kept = dict(parameters)
+    kept["net"] = None if kept["net"] is None else "custom"
+    if isinstance(kept["random_state"], np.random.RandomState):
+        kept["random_state"] = None  # its state has moved on since
+    if isinstance(kept.get("class_weight"), dict):
+        kept["class_weight"] = {"pairs": [[plain(k), plain(v)] for k, v in kept["class_weight"].items()]}
+    kept["device"] = str(kept["device"])
+    return {name: _checked(name, value) for name, value in kept.items()}
 
 
 def parameters_from_json(data: dict[str, Any], net: Any) -> dict[str, Any]:
@@ -41,8 +27,15 @@ def parameters_from_json(data: dict[str, Any], net: Any) -> dict[str, Any]:
     return parameters
 
 
+def plain(value: Any) -> Any:
+    """A value without numpy's types, tuples and arrays as lists; other objects as they are."""
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    return [plain(part) for part in value] if isinstance(value, tuple | list) else value
+
+
 def _checked(name: str, value: Any) -> Any:
-    value = _plain(value)
+    value = plain(value)
     try:
         json.dumps(value, allow_nan=False)
     except (TypeError, ValueError) as error:
@@ -50,9 +43,3 @@ def _checked(name: str, value: Any) -> Any:
             f"Expected {name} to be a name or a number to save it, got {type(value).__name__}: objects are not stored."
         ) from error
     return value
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.generic):
-        return value.item()
-    return [_plain(part) for part in value] if isinstance(value, tuple | list) else value

@@ -10,8 +10,9 @@ from sklearn.utils import Tags, check_array, check_random_state
 
 from svdkl.estimators.base import Array, DeepKernelEstimator
 from svdkl.estimators.given import Given
-from svdkl.estimators.outcomes import draw, quantiles
+from svdkl.estimators.outcomes import draw, quantiles, read_levels
 from svdkl.estimators.readouts import latent_draws_of, latent_gaussian_of, latents_of, likelihood_of, log_predictive_of
+from svdkl.estimators.settings import is_whole
 from svdkl.estimators.weights import Weights
 from svdkl.prediction import predictive_moments
 from svdkl.shapes import Tensor
@@ -20,6 +21,7 @@ from svdkl.tabular.target import Task
 Reals = npt.NDArray[np.float64]
 
 REAL, COUNTS = ("gaussian", "student_t"), ("poisson", "negative_binomial")
+LARGEST = 1e100  # target, so that variances are finite, too; the smallest accordingly
 
 
 class TargetUncertainty(NamedTuple):
@@ -172,24 +174,25 @@ class SVDKLRegressor(RegressorMixin, DeepKernelEstimator):  # type: ignore[misc]
         return (mean, self._shaped(np.sqrt(variance) * self.target_scale_)) if return_std else mean
 
     def predict_quantiles(self, X: Any, levels: Any = (0.05, 0.5, 0.95)) -> Reals:
-        """Quantiles of each row's target, (rows, levels) or (rows, targets, levels)."""
-        wanted = check_array(levels, ensure_2d=False, dtype=np.float64, input_name="levels")
-        if wanted.ndim != 1 or not ((wanted > 0) & (wanted < 1)).all():
-            raise ValueError(f"Expected levels between 0 and 1, such as (0.05, 0.95), got {levels!r}.")
+        """Quantiles of each row's target, (rows, levels) or (rows, targets, levels); one level has no axis."""
+        wanted = read_levels(levels)
         model = self._fitted_model()
         mean, variance = self._predict_rows(X, latent_gaussian_of(model))
-        values = quantiles(likelihood_of(model), mean, variance, wanted)
-        return self._shaped(values * self.target_scale_[:, None] + self.target_mean_[:, None])
+        values = quantiles(likelihood_of(model), mean, variance, np.atleast_1d(wanted))
+        values = self._shaped(values * self.target_scale_[:, None] + self.target_mean_[:, None])
+        return values if wanted.ndim else values[..., 0]
 
-    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Reals:
+    def sample_y(self, X: Any, n_samples: Any = 1, random_state: Any = 0) -> Reals:
         """Draws of the targets, (rows, samples) or (rows, targets, samples).
 
         Each draw is of one function for all rows, with noise of its own for each row.
         """
+        if not is_whole(n_samples, 1):
+            raise ValueError(f"Expected n_samples to be a whole number of at least 1, got {n_samples!r}.")
         random = check_random_state(random_state)
         seed = int(random.randint(2**31 - 1))
         model = self._fitted_model()
-        (latent,) = self._predict_rows(X, latent_draws_of(model, n_samples, seed))
+        (latent,) = self._predict_rows(X, latent_draws_of(model, int(n_samples), seed))
         values = draw(likelihood_of(model), latent, random)
         return self._shaped(values * self.target_scale_[:, None] + self.target_mean_[:, None])
 
@@ -234,12 +237,25 @@ class SVDKLRegressor(RegressorMixin, DeepKernelEstimator):  # type: ignore[misc]
     def _set_scale(self, fit: Given) -> None:
         self.target_mean_, self.target_scale_ = np.zeros(self.n_outputs_), np.ones(self.n_outputs_)
         if self.likelihood in REAL:
+            size = np.abs(fit.y).max(0)
+            wrong = size[(size > LARGEST) | ((size > 0) & (size < 1 / LARGEST))]
+            if len(wrong):
+                raise ValueError(
+                    f"Expected targets of a size between {1 / LARGEST:g} and {LARGEST:g}, got {wrong[0]:g}: choose "
+                    f"another unit for them."
+                )
             self.target_mean_ = np.average(fit.y, 0, fit.weight)
             spread = np.sqrt(np.average((fit.y - self.target_mean_) ** 2, 0, fit.weight))
             self.target_scale_ = np.where(spread > 0, spread, 1.0)
 
     def _as_tensor(self, y: Array) -> Tensor:
-        return torch.from_numpy((y - self.target_mean_) / self.target_scale_).float()
+        targets = torch.from_numpy((y - self.target_mean_) / self.target_scale_).float()
+        if not bool(targets.isfinite().all()):
+            raise ValueError(
+                f"Expected targets of about the size that single precision can hold, got {np.abs(y).max():g}: choose "
+                f"another unit for them."
+            )
+        return targets
 
     def _shaped(self, values: Array) -> Array:
         """Without the targets' axis, if y had none."""
@@ -257,9 +273,11 @@ class SVDKLRegressor(RegressorMixin, DeepKernelEstimator):  # type: ignore[misc]
         }
 
     def _targets_from_json(self, data: dict[str, Any]) -> None:
-        self.single_target_ = data["single"]
-        self.target_mean_, self.target_scale_ = np.array(data["mean"]), np.array(data["scale"])
-        self.n_outputs_ = len(self.target_mean_)
+        self.single_target_, self.n_outputs_ = bool(data["single"]), len(data["mean"])
+        self.target_mean_, self.target_scale_ = (np.array(data[name], np.float64) for name in ("mean", "scale"))
+        finite = np.isfinite([*self.target_mean_, *self.target_scale_]).all() and (self.target_scale_ > 0).all()
+        if not finite or not len(self.target_mean_) == len(self.target_scale_) == self.n_outputs_ > 0:
+            raise ValueError("not the means and scales of targets")
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -8,7 +8,9 @@ from typing import Any, get_args
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 
+from svdkl.estimators.plain import plain
 from svdkl.features.layout import Layout
 from svdkl.features.tabular import Encoding, TabularNet
 from svdkl.head import LAYOUTS, GPHead
@@ -22,7 +24,7 @@ NETWORK_SHARE = 2 / 3  # of the epochs, before the head comes
 ROW_EPOCHS = 8_000_000  # rows to go through with max_iter="auto", in this many epochs:
 FEWEST_EPOCHS, USUAL_EPOCHS, MOST_EPOCHS = 4, 40, 100
 FEW_ROWS = 700_000  # to go through in tables so small that more than the usual number of epochs pays
-SMALLEST_BATCH, LARGEST_BATCH = 32, 2048  # rows, with batch_size="auto"
+LARGEST_BATCH = 2048  # rows, with batch_size="auto"
 
 MANY_ROWS = 100_000
 # What "auto" stands for. Chosen on validation rows: the first on Adult, Connect-4 and Diabetes, the second on samples
@@ -30,7 +32,7 @@ MANY_ROWS = 100_000
 # where the posterior has enough to learn from to go faster than the network. Their few epochs need more steps each.
 SMALL_TABLE = {"hidden": (384, 384), "encoding": "piecewise", "dropout": 0.25, "alpha": 0.2}
 LARGE_TABLE = {"hidden": (512, 512, 512), "encoding": "both", "dropout": 0.1, "alpha": 0.1}
-SMALL_TABLE_BATCHES, LARGE_TABLE_BATCHES = 90, 800  # in an epoch
+SMALL_TABLE_BATCHES, LARGE_TABLE_BATCHES = (90, 32), (800, 512)  # in an epoch, and rows of each at least
 # Real targets are hit more closely than dropout's noise allows: chosen on validation rows of concrete, energy,
 # elevators, pol, kin40k and bike, on all of which it cost the network's RMSE.
 REAL_TARGETS = {"dropout": 0.0}
@@ -63,14 +65,14 @@ def training_config(
         epochs = math.ceil(epochs * num_rows / (epoch_rows or num_rows))
     batch_size = estimator.batch_size
     if batch_size == "auto":
-        batches = LARGE_TABLE_BATCHES if num_rows >= MANY_ROWS else SMALL_TABLE_BATCHES
+        batches, smallest = LARGE_TABLE_BATCHES if num_rows >= MANY_ROWS else SMALL_TABLE_BATCHES
         batch_size = 2 ** round(math.log2(max(1, num_rows / batches)))
-        batch_size = min(max(batch_size, SMALLEST_BATCH), LARGEST_BATCH)
+        batch_size = min(max(batch_size, smallest), LARGEST_BATCH)
     network_epochs = math.ceil(NETWORK_SHARE * epochs)
     return TrainingConfig(
         recipe=estimator.recipe,
         pretrain_epochs=network_epochs,
-        joint_epochs=epochs - network_epochs,
+        joint_epochs=int(epochs) - network_epochs,
         batch_size=int(batch_size),
         net_rate=float(estimator.learning_rate_init),
         variational_rate=LARGE_TABLE_RATE if num_rows >= MANY_ROWS else SMALL_TABLE_RATE,
@@ -95,10 +97,11 @@ def network_options(estimator: Any, num_rows: int) -> dict[str, Any]:
     """What the network is told beside its size, for a table of so many rows."""
     chosen = {name: _chosen(estimator, name, num_rows) for name in ("hidden", "encoding", "dropout")}
     return {
-        **chosen,
-        "hidden": list(chosen["hidden"]),
-        "normalise": estimator.normalise,
-        "residual": estimator.residual,
+        "hidden": [int(size) for size in chosen["hidden"]],
+        "encoding": chosen["encoding"],
+        "dropout": float(chosen["dropout"]),
+        "normalise": bool(estimator.normalise),
+        "residual": bool(estimator.residual),
     }
 
 
@@ -140,9 +143,13 @@ def choose_device(device: Any) -> torch.device:
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        return torch.device(device)
-    except (RuntimeError, TypeError) as error:
-        raise ValueError(f"Expected device to be 'auto' or a torch device such as 'cpu', got {device!r}.") from error
+        chosen = torch.device(device)
+        torch.zeros(1, device=chosen).item()  # a device that is not there has a name all the same
+    except (RuntimeError, TypeError, AssertionError) as error:
+        raise ValueError(
+            f"Expected device to be 'auto' or a torch device of this machine, such as 'cpu', got {device!r}."
+        ) from error
+    return chosen
 
 
 def check_parameters(estimator: Any) -> None:
@@ -151,15 +158,15 @@ def check_parameters(estimator: Any) -> None:
     for name, allowed in choices.items():
         if getattr(estimator, name) not in allowed:
             raise ValueError(f"Expected {name} to be one of {', '.join(allowed)}, got {getattr(estimator, name)!r}.")
-    hidden = estimator.hidden
-    if hidden != "auto" and (not isinstance(hidden, Sequence) or not all(_is_whole(size, 1) for size in hidden)):
+    hidden = plain(estimator.hidden)
+    if hidden != "auto" and (not isinstance(hidden, Sequence) or not all(is_whole(size, 1) for size in hidden)):
         raise ValueError(f"Expected hidden to be 'auto' or the sizes of layers, such as (512, 512), got {hidden!r}.")
     for name in ("num_features", "n_iter_no_change", "dims_per_gp"):
-        if not _is_whole(getattr(estimator, name), 1):
+        if not is_whole(getattr(estimator, name), 1):
             raise ValueError(f"Expected {name} to be a whole number of at least 1, got {getattr(estimator, name)!r}.")
     for name in ("max_iter", "batch_size"):
         value = getattr(estimator, name)
-        if not (isinstance(value, str) and value == "auto") and not _is_whole(value, 1):
+        if not (isinstance(value, str) and value == "auto") and not is_whole(value, 1):
             raise ValueError(f"Expected {name} to be 'auto' or a whole number of at least 1, got {value!r}.")
     for name, least, below in (
         ("learning_rate_init", 0.0, math.inf),
@@ -174,6 +181,8 @@ def check_parameters(estimator: Any) -> None:
             raise ValueError(f"Expected {name} to be a number from {least:g} to below {below:g}, got {value!r}.")
     if estimator.net is not None and not isinstance(estimator.net, nn.Module):
         raise ValueError(f"Expected net to be a torch module or None, got {type(estimator.net).__name__}.")
+    if estimator.net is not None and any(map(is_lazy, estimator.net.parameters())):
+        raise ValueError("Expected net to have all its parameters, got lazy ones: call it on some rows once.")
 
 
 def check_head(estimator: Any, num_features: int, num_outputs: int, likelihood: str) -> None:
@@ -183,18 +192,30 @@ def check_head(estimator: Any, num_features: int, num_outputs: int, likelihood: 
             GPHead(num_features, num_outputs, likelihood, **head_options(estimator))
 
 
-def _is_whole(value: Any, least: int) -> bool:
+def is_whole(value: Any, least: int) -> bool:
+    """Whether a value is a whole number, and so large."""
     return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
 
 
 @torch.no_grad()
 def features_of(net: nn.Module, example: Tensor) -> int:
-    """How many features a network of the user's own gives."""
+    """How many features a network of the user's own gives, for an example of one row."""
     net = copy.deepcopy(net).to(example.device)
-    features = net.eval()(example)
-    if not isinstance(features, Tensor) or features.dim() != 2:
+    rows = torch.cat([example, example])
+    try:
+        features = net.eval()(rows)
+    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        said = " ".join(str(error).split())
+        raise ValueError(
+            f"Expected net to take rows of shape {tuple(rows.shape[1:])} and type {rows.dtype}, got one that cannot "
+            f"({said}): fit it to the rows of X."
+        ) from error
+    if not isinstance(features, Tensor) or features.dim() != 2 or len(features) != len(rows) or not features.shape[1]:
         got = tuple(features.shape) if isinstance(features, Tensor) else type(features).__name__
         raise ValueError(
-            f"Expected net to turn rows into features of shape (rows, features), got {got}: flatten them at its end."
+            f"Expected net to turn rows into features of shape (rows, features), got {got} for {len(rows)} rows: "
+            f"flatten them at its end."
         )
+    if not features.is_floating_point():
+        raise ValueError(f"Expected net to give features that are floating point, got {features.dtype}: convert them.")
     return int(features.shape[1])

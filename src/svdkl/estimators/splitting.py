@@ -3,9 +3,17 @@
 import numpy as np
 import numpy.typing as npt
 
+from svdkl.estimators.given import Given
 from svdkl.estimators.inputs import Index
 
 FEWEST_HELD_OUT = 10  # rows: fewer tell nothing about when to stop
+
+
+def split(given: Given, fraction: float, seed: int) -> tuple[Given, Given | None]:
+    """What to fit, and what to hold out, if anything."""
+    codes = given.y if given.y.ndim == 1 else np.zeros(len(given.y), np.int64)
+    parts = held_out_rows(codes, fraction, seed)
+    return (given, None) if parts is None else (given.take(parts[0]), given.take(parts[1]))
 
 
 def held_out_rows(codes: npt.NDArray[np.int64], fraction: float, seed: int) -> tuple[Index, Index] | None:

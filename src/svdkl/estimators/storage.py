@@ -9,7 +9,8 @@ import torch
 
 from svdkl.estimators.folder import DESCRIPTION, damaged, read_folder, write_folder
 from svdkl.estimators.plain import parameters_from_json, parameters_to_json
-from svdkl.estimators.settings import build_model, build_net, choose_device
+from svdkl.estimators.settings import build_model, build_net, choose_device, is_whole
+from svdkl.estimators.structure import structure_of
 from svdkl.shapes import Tensor
 from svdkl.tabular.encoder import TabularEncoder
 from svdkl.training.history import Epoch
@@ -30,6 +31,7 @@ def save_estimator(estimator: Any, path: Any) -> None:
         "column_names": fitted["feature_names_in_"].tolist() if "feature_names_in_" in fitted else None,
         "history": [asdict(epoch) for epoch in estimator.history_],
         "num_rows_seen": estimator.num_rows_seen_,
+        "split_seed": fitted.get("split_seed_"),
     }
     write_folder(Path(path), content, estimator.model_.state_dict())
 
@@ -48,12 +50,16 @@ def load_estimator(kind: type[Any], path: Any, net: Any) -> Any:
                 f"{type(net).__name__}: code is not stored beside a model."
             )
         return _restored(kind(**parameters_from_json(content["parameters"], net)), content, tensors, folder)
-    except (KeyError, TypeError, AttributeError, IndexError) as error:
+    except (KeyError, TypeError, AttributeError, IndexError, OverflowError, RuntimeError) as error:
         raise damaged(folder, DESCRIPTION) from error
 
 
 def _restored(estimator: Any, content: dict[str, Any], tensors: dict[str, Tensor], folder: Path) -> Any:
-    estimator._targets_from_json(content["targets"])
+    _check_types(content)
+    try:
+        estimator._targets_from_json(content["targets"])
+    except ValueError as error:  # numpy's
+        raise damaged(folder, DESCRIPTION) from error
     encoder = content["encoder"]
     estimator.encoder_ = None if encoder is None else TabularEncoder.from_json(encoder)
     estimator.num_features_ = content["num_features"]
@@ -67,13 +73,32 @@ def _restored(estimator: Any, content: dict[str, Any], tensors: dict[str, Tensor
     estimator.history_ = [Epoch(**epoch) for epoch in content["history"]]
     estimator.n_iter_, estimator.loss_ = len(estimator.history_), estimator.history_[-1].train_loss
     estimator.num_rows_seen_ = content["num_rows_seen"]
+    if content.get("split_seed") is not None:  # models of streamed tables, and older ones, have none
+        estimator.split_seed_ = content["split_seed"]
     layout = None if encoder is None else estimator.encoder_.layout
     with torch.random.fork_rng(devices=[]):  # modules start with random numbers, which are replaced
         parts = build_net(estimator, layout, estimator.num_features_, estimator._num_outputs)
         model = build_model(estimator, *parts, estimator._num_outputs, estimator._likelihood())
     _load_state(folder, model, tensors)
-    estimator.model_ = model.to(choose_device(estimator.device))
+    try:
+        device = choose_device(estimator.device)
+    except ValueError:  # it was fitted on a machine with other devices
+        estimator.device, device = "auto", choose_device("auto")
+    estimator.model_ = model.to(device)
+    estimator.structure_ = structure_of(estimator)
     return estimator
+
+
+def _check_types(content: dict[str, Any]) -> None:
+    """A TypeError for numbers and names that are none; what has more to it is checked where it is read."""
+    names, shape = content["column_names"], content["input_shape"]
+    optional = [content["num_columns"], content.get("split_seed")]
+    whole = [content["num_features"], content["num_rows_seen"], *(shape if shape is not None else [])]
+    whole += [number for number in optional if number is not None]
+    if not all(is_whole(number, 0) for number in whole):
+        raise TypeError("not a whole number")
+    if names is not None and (len(names) != content["num_columns"] or not all(isinstance(name, str) for name in names)):
+        raise TypeError("not the names of columns")
 
 
 def _load_state(path: Path, module: torch.nn.Module, tensors: dict[str, Tensor]) -> None:

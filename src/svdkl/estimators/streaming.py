@@ -65,7 +65,7 @@ class StreamedTable:
             columns,
             self._rows,
             found.held_positions,
-            sample=estimator._encode(sample.X.take(pa.array(some))),
+            sample=estimator._rows(sample.take(some)),
             epoch_rows=epoch_rows,
             seed=seed,
             device=choose_device(estimator.device),

@@ -9,12 +9,8 @@ from svdkl.likelihoods.base import Likelihood, real_targets, require
 from svdkl.shapes import Float, Tensor
 
 
-def _require_counts(y: Tensor) -> None:
-    require((y >= 0) & (y == y.round()) & y.isfinite(), y, "counts 0, 1, 2, ...")
-
-
-class Poisson(Likelihood):
-    """y_c ~ Poisson(exp(g_c))."""
+class _Counts(Likelihood):
+    """What all likelihoods of counts with the mean exp(g) share."""
 
     def targets(self, y: Tensor, num_rows: int) -> Tensor:
         """Counts (B, C)."""
@@ -22,7 +18,20 @@ class Poisson(Likelihood):
 
     def check_range(self, y: Tensor) -> None:
         """Targets are counts."""
-        _require_counts(y)
+        require((y >= 0) & (y == y.round()) & y.isfinite(), y, "counts 0, 1, 2, ...")
+
+    def start_outputs(self, y: Tensor, weight: Float[Tensor, "B"] | None) -> Float[Tensor, "C"] | None:
+        """The logarithm of the mean count: steps of the size of a rate would take long to a mean of thousands.
+
+        Half a count is put beside those that there are, for targets that are zero everywhere.
+        """
+        counts = self.targets(y, len(y)).double()
+        weight = counts.new_ones(len(counts)) if weight is None else weight.double()
+        return (((weight @ counts) + 0.5) / weight.sum()).log()
+
+
+class Poisson(_Counts):
+    """y_c ~ Poisson(exp(g_c))."""
 
     def log_prob(self, latent: Float[Tensor, "*T B P"], y: Tensor) -> Float[Tensor, "*T B P_y"]:
         """Y g - exp(g) - log y!."""
@@ -42,20 +51,12 @@ class Poisson(Likelihood):
         return rate, rate
 
 
-class NegativeBinomial(Likelihood):
+class NegativeBinomial(_Counts):
     """Counts of mean exp(g_c) and variance exp(g_c) + exp(2 g_c) / r_c: Poisson with a spread of rates."""
 
     def __init__(self, num_outputs: int, total_count: float = 5.0) -> None:
         super().__init__(num_outputs)
         self.log_total_count = nn.Parameter(torch.full((num_outputs,), math.log(total_count)))
-
-    def targets(self, y: Tensor, num_rows: int) -> Tensor:
-        """Counts (B, C)."""
-        return real_targets(y, num_rows, self.num_outputs)
-
-    def check_range(self, y: Tensor) -> None:
-        """Targets are counts."""
-        _require_counts(y)
 
     def log_prob(self, latent: Float[Tensor, "*T B P"], y: Tensor) -> Float[Tensor, "*T B P_y"]:
         """Log of the negative binomial, by the log odds g - log r."""

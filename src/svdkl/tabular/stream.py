@@ -43,7 +43,7 @@ class ParquetRows(Source):
     held_positions
         Positions of rows that are left out, in order.
     sample
-        Inputs of some random rows, that stand for all where a few will do.
+        Some random rows, that stand for all where a few will do.
     epoch_rows
         About how many rows an epoch has, if the file has more.
     seed
@@ -58,7 +58,7 @@ class ParquetRows(Source):
         columns: Sequence[str],
         encode: Callable[[pa.Table], Rows],
         held_positions: Positions,
-        sample: Tensor,
+        sample: Rows,
         epoch_rows: int,
         seed: int,
         device: torch.device,
@@ -76,7 +76,7 @@ class ParquetRows(Source):
         self.device = device
         self._waits: list[float] = []
         self._sample = sample
-        self._buffer_rows = min(BUFFER_ROWS, max(1, BUFFER_CELLS // max(1, sample.shape[1])))
+        self._buffer_rows = min(BUFFER_ROWS, max(1, BUFFER_CELLS // max(1, sample.x.shape[1])))
         self._function: Callable[[Tensor], Tensor] | None = None
 
     @property
@@ -93,9 +93,13 @@ class ParquetRows(Source):
         """Batches of an epoch, about: row groups need not be of one size."""
         return -(-self.epoch_rows // batch_size)
 
+    def targets(self) -> tuple[Tensor, Tensor | None]:
+        """Those of the sample."""
+        return self._sample.y, self._sample.weight
+
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
         """Inputs out of the sample."""
-        return self._sample[torch.randperm(len(self._sample), generator=generator)[:count]].to(self.device)
+        return self._sample.x[torch.randperm(len(self._sample), generator=generator)[:count]].to(self.device)
 
     def mapped(self, function: Callable[[Tensor], Tensor]) -> "ParquetRows":
         """Computed batch by batch: the results would not fit into memory either."""
@@ -123,7 +127,7 @@ class ParquetRows(Source):
             given += 1
             yield self._finished(rows, Part(start, batch_size) if processes.size > 1 else None)
         for _ in range(num_batches - given):
-            x = self._sample[:0]
+            x = self._sample.x[:0]
             yield Rows(x, x)
 
     def _groups_of(self, epoch: int) -> list[int]:

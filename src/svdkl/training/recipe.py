@@ -68,6 +68,7 @@ def train(
         extra=config.recipe == "dnn_plus",
         identity=with_head and options.get("gps") == "outputs",
     ).to(source.device)
+    _start_outputs(plain, source)
     processes.equalise(plain.state_dict().values())
     epochs = range(config.pretrain_epochs if with_head else config.epochs)
     found = checkpoint.load() if checkpoint is not None else None
@@ -104,6 +105,16 @@ def train(
         fit_held_out_evidence(model, held_out, config, generator.manual_seed(config.seed))
         processes.equalise(model.state_dict().values())  # all have done the same; rounding need not be
     return model.eval()
+
+
+@torch.no_grad()
+def _start_outputs(plain: PlainNet, source: Source) -> None:
+    """Let the outputs start where the likelihood wants them; as they are, if it does not care."""
+    start = plain.likelihood.start_outputs(*source.targets())
+    if start is not None:
+        last = plain.layer[-1]
+        assert isinstance(last, nn.Linear)
+        last.bias.copy_(start)
 
 
 def _hand_over(standing: Standing, model: SVDKL, features: Tensor) -> Standing:

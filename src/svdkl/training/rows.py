@@ -1,6 +1,7 @@
 """Rows of data, and where the batches of an epoch come from."""
 
 import math
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -31,6 +32,14 @@ class Rows(NamedTuple):
         """The same rows on a device."""
         weight = None if self.weight is None else self.weight.to(device)
         return Rows(self.x.to(device), self.y.to(device), weight, self.part)
+
+    def fingerprint(self) -> int:
+        """A number that other rows will not have."""
+        number = 0
+        for tensor in (self.x, self.y, self.weight):
+            if tensor is not None:
+                number = zlib.crc32(tensor.cpu().contiguous().numpy().data, number)
+        return number
 
     def __len__(self) -> int:
         return len(self.x)
@@ -64,6 +73,10 @@ class Source(ABC):
         """
 
     @abstractmethod
+    def targets(self) -> tuple[Tensor, Tensor | None]:
+        """Targets and weights of the rows or, where they are too many, of a sample; the same in all processes."""
+
+    @abstractmethod
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
         """Inputs of so many random rows, the same in all processes."""
 
@@ -80,18 +93,32 @@ class InMemory(Source):
         self.num_rows = len(rows)
         self.device = rows.x.device
 
+    @property
+    def facts(self) -> dict[str, int]:
+        """Their number, and what they hold."""
+        return {**super().facts, "fingerprint of the rows": self.rows.fingerprint()}
+
     def steps(self, batch_size: int) -> int:
         """Batches of an epoch, which goes through each row once."""
-        return -(-len(self.rows) // batch_size)
+        whole, left = divmod(len(self.rows), batch_size)
+        return max(1, whole + (left > 1))
 
     def batches(self, epoch: int, batch_size: int, generator: torch.Generator, processes: Processes) -> Iterator[Rows]:
-        """Each row once, in random order; the last batch takes what is left."""
-        for index in torch.randperm(len(self.rows), generator=generator).split(batch_size):
+        """Each row once, in random order; the last batch takes what is left.
+
+        A single row that is left joins the batch before it: networks that normalise over a batch cannot take it alone.
+        """
+        order = torch.randperm(len(self.rows), generator=generator)
+        for index in order.tensor_split(torch.arange(1, self.steps(batch_size)) * batch_size):
             if processes.size == 1:
                 yield self.rows.take(index)
             else:
-                share = processes.share(len(index))
+                share = _share(processes, len(index))
                 yield self.rows.take(index[share], Part(share.start, len(index)))
+
+    def targets(self) -> tuple[Tensor, Tensor | None]:
+        """All of them."""
+        return self.rows.y, self.rows.weight
 
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
         """Inputs of so many random rows, or of all."""
@@ -100,6 +127,13 @@ class InMemory(Source):
     def mapped(self, function: Callable[[Tensor], Tensor]) -> "InMemory":
         """Computed once."""
         return InMemory(map_rows(self.rows, function))
+
+
+def _share(processes: Processes, count: int) -> slice:
+    """A process's part of a batch; a batch that would leave one of them a single row is all for the first."""
+    if count >= 2 * processes.size:
+        return processes.share(count)
+    return slice(0, count) if processes.first else slice(count, count)
 
 
 def rows_at_once(x: Tensor) -> int:
