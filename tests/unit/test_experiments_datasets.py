@@ -32,7 +32,7 @@ from svdkl.experiments.datasets.diabetes import DIABETES
 from svdkl.experiments.datasets.flights import FEATURES, load_airline
 from svdkl.experiments.datasets.published import Published
 
-REAL = os.environ.get("SVDKL_DATA")
+REAL = os.environ.get("SVDKL_DATA") or None
 
 
 def small_adult(folder: Path) -> Published:

@@ -19,7 +19,7 @@ from scipy.io import savemat
 from svdkl.experiments.datasets import ImageSet, cifar10, hold_out, load_dataset, mnist, split, svhn, tiny_imagenet
 from svdkl.experiments.datasets.image_files import read_idx
 
-REAL = os.environ.get("SVDKL_DATA")
+REAL = os.environ.get("SVDKL_DATA") or None
 RANDOM = np.random.default_rng(0)
 
 
