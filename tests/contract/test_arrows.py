@@ -13,6 +13,7 @@ LAYERS = [
     ["grid", "kernels", "interpolation", "quadrature"],
     ["inducing", "memory"],
     ["features", "bank", "mixing", "likelihoods"],
+    ["additive"],
     ["expectation", "objective", "prediction"],
     ["uncertainty"],
     ["head"],

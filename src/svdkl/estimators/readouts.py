@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import torch
 
+from svdkl.additive import HeadState
 from svdkl.estimators.settings import Model
-from svdkl.head import HeadState
 from svdkl.likelihoods import Likelihood
 from svdkl.model import SVDKL
 from svdkl.prediction import LatentPoints

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from svdkl.head import NonFiniteFeaturesError
+from svdkl.additive import NonFiniteFeaturesError
 from svdkl.shapes import Tensor
 from svdkl.training.averaging import Average
 from svdkl.training.checkpoint import Checkpoint, Snapshot, optimiser_tensors, restore_optimiser
