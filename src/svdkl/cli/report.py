@@ -41,28 +41,15 @@ def report(
 
 def _load(model: Path) -> Any:
     """The model; one whose network is the user's own is sent to where its code is."""
+    from svdkl.estimators.storage import NetworkNeededError
+
     try:
         return load_model(model)
-    except ValueError as error:
-        if not _has_own_network(model):
-            raise
+    except NetworkNeededError as error:
         raise ValueError(
             f"Expected a model with a network of this package, got {model} with one of your own, whose code is not "
             f"stored beside it: load it in Python with load(path, net=...) and call svdkl.report.write_report."
         ) from error
-
-
-def _has_own_network(model: Path) -> bool:
-    import json
-
-    from svdkl.estimators.folder import DESCRIPTION
-    from svdkl.estimators.run_folder import MODEL
-
-    folder = model / MODEL if (model / MODEL).is_dir() else model
-    try:
-        return json.loads((folder / DESCRIPTION).read_text())["content"]["parameters"]["net"] is not None
-    except (OSError, ValueError, LookupError, TypeError):
-        return False
 
 
 def _read(estimator: Any, file: MatchedFile, target: str) -> tuple[Any, Array]:

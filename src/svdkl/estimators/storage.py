@@ -16,6 +16,10 @@ from svdkl.tabular.encoder import TabularEncoder
 from svdkl.training.history import Epoch
 
 
+class NetworkNeededError(ValueError):
+    """A model with the user's own network was to be loaded without it."""
+
+
 def save_estimator(estimator: Any, path: Any) -> None:
     """Write a fitted estimator to a folder, all or nothing."""
     fitted = vars(estimator)
@@ -45,7 +49,8 @@ def load_estimator(kind: type[Any], path: Any, net: Any) -> Any:
             raise ValueError(f"Expected a model of {kind.__name__} in {folder}, got one of {content['class']}.")
         if (content["parameters"]["net"] is None) != (net is None):
             needed = "without a network" if net is not None else "with the network"
-            raise ValueError(
+            refused = NetworkNeededError if net is None else ValueError
+            raise refused(
                 f"Expected load(path, net=...) {needed}, as the model in {folder} was fitted, got "
                 f"{type(net).__name__}: code is not stored beside a model."
             )
