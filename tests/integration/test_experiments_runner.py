@@ -52,8 +52,8 @@ class Frequencies(ClassBaseline):
 def place(tmp_path, monkeypatch) -> Place:
     """Frequencies in place of all models, and tasks in this process."""
     place = Place(tmp_path / "results", tmp_path / "scratch")
-    for name, entry in MODELS.items():
-        monkeypatch.setitem(MODELS, name, Entry(lambda task: Frequencies(), name, tempered=entry.tempered))
+    for name in MODELS:
+        monkeypatch.setitem(MODELS, name, Entry(lambda task: Frequencies(), name))
     monkeypatch.setattr(Frequencies, "fits", 0)
 
     def here(task: Task, place: Place) -> str | None:

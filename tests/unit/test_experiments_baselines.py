@@ -17,12 +17,13 @@ from svdkl.experiments.baselines.boosting import BoostingClassifier, BoostingReg
 from svdkl.experiments.baselines.d_gplvm import LatentVariableClassifier
 from svdkl.experiments.baselines.ensemble import EnsembleClassifier, EnsembleRegressor
 from svdkl.experiments.baselines.interface import ClassBaseline, Gaussian, RealBaseline
-from svdkl.experiments.baselines.klsp_gp import SparseGPClassifier, expected_log_likelihood, predictive
+from svdkl.experiments.baselines.klsp_gp import SparseGPClassifier, expected_log_likelihood
 from svdkl.experiments.baselines.laplace import LaplaceClassifier, gauss_newton
 from svdkl.experiments.baselines.matrix import MOST_LABELS, CodedMatrix, OneHotMatrix
 from svdkl.experiments.baselines.mc_gp import SampledGPClassifier
 from svdkl.experiments.baselines.networks import NetworkClassifier, NetworkRegressor
 from svdkl.experiments.baselines.savi_gp import MixtureGPClassifier
+from svdkl.experiments.baselines.sparse_classifier import predictive
 from svdkl.experiments.baselines.svgp import SparseGP
 from svdkl.experiments.baselines.svm import (
     MarginSoftmax,
@@ -218,7 +219,7 @@ def test_curvature_of_the_last_layer_is_the_hessian():
 
 def test_laplace_is_less_sure_than_its_network_and_of_the_same_mind():
     train, held_out, test = (rows(count, seed, "classification") for count, seed in ((300, 0), (100, 1), (200, 2)))
-    model = LaplaceClassifier(**SMALL)
+    model = LaplaceClassifier(NetworkClassifier(recipe="dnn", **SMALL))
     model.fit(*train, *held_out, seed=0)
     p, plain = model.predict_proba(test[0]), model.network.predict_proba(test[0])
     np.testing.assert_allclose(p.sum(1), 1)
@@ -230,7 +231,7 @@ def test_laplace_is_less_sure_than_its_network_and_of_the_same_mind():
 def test_two_classes_have_the_probability_of_their_difference():
     """The posterior of a linear model with one input, which is 1: logits -d/2 and d/2, each of variance s²/2."""
     d, s = 2.0, 3.0
-    model = LaplaceClassifier()
+    model = LaplaceClassifier(NetworkClassifier(recipe="dnn"))
     model.weight, model.directions = torch.tensor([[-d / 2], [d / 2]]).double(), torch.eye(2).double()
     model.curvatures, model.log_precision = torch.full((2,), 2 / s**2 - 1).double(), 0.0
     p = model._probabilities(torch.ones(1, 1).double())[0, 1].item()
@@ -242,7 +243,7 @@ def test_two_classes_have_the_probability_of_their_difference():
 def test_more_classes_have_about_the_probabilities_of_samples():
     classes, generator = 10, torch.Generator().manual_seed(0)
     x, weight, far = (torch.randn(*size, generator=generator).double() for size in ((60, 4), (classes, 4), (200, 4)))
-    model = LaplaceClassifier()
+    model = LaplaceClassifier(NetworkClassifier(recipe="dnn"))
     model.weight, model.log_precision = weight, float(np.log(0.1))
     model.curvatures, model.directions = torch.linalg.eigh(gauss_newton(x, weight))
     model.curvatures = model.curvatures.clamp(min=0)

@@ -14,8 +14,7 @@ import pytest
 from refusals import refused
 
 from svdkl.experiments.datasets import (
-    LOADERS,
-    LOCATORS,
+    SOURCES,
     Dataset,
     flights,
     hold_out,
@@ -78,7 +77,7 @@ def test_other_tables_are_refused(tmp_path):
     refused(lambda: load_dataset("covertype", tmp_path), str(tmp_path / "covertype.parquet"), "covertype", "'high'")
 
 
-@pytest.mark.parametrize("name", [name for name in LOADERS if name not in ("tumours", "progression", "nycflights")])
+@pytest.mark.parametrize("name", [name for name in SOURCES if name not in ("tumours", "progression", "nycflights")])
 def test_a_missing_file_is_named_with_its_origin(name, tmp_path):
     refused(lambda: load_dataset(name, tmp_path), str(tmp_path), "SVDKL_DATA", "http", error=FileNotFoundError)
     with pytest.raises(FileNotFoundError) as error:
@@ -96,7 +95,7 @@ def test_data_that_is_there_or_needs_no_file_is_not_missing(tmp_path, monkeypatc
     monkeypatch.setattr(published, "download_from_openml", lambda *given: fetched.append(given[0]))
     assert missing_data("connect4", tmp_path, download=True) == ""
     assert fetched == ["connect4"]
-    assert set(LOCATORS) == set(LOADERS) - {"tumours", "progression"}
+    assert {name for name, source in SOURCES.items() if source.locate is None} == {"tumours", "progression"}
 
 
 def test_unknown_sets_are_refused():

@@ -35,7 +35,8 @@ def test_suites_are_whole():
             assert suite.kind in MODELS[model].tasks or MODELS[model].on_images
     assert len(list(SUITES["tabular"].tasks())) == 75
     uci = list(SUITES["uci"].tasks())
-    assert len(uci) == 4 * 5 * 10 - 8
+    assert len(uci) == 4 * 5 * 9 - 8
+    assert SUITES["uci"].results_of("dnn") == ("dnn", "dnn_temperature", "laplace")
     assert [task.fold for task in uci if (task.dataset, task.model) == ("covertype", "ensemble")] == [0]
     airline = list(SUITES["airline"].tasks())
     assert len(airline) == 7 + 3 * 2

@@ -7,7 +7,7 @@ from refusals import refused
 
 from svdkl.experiments.baselines import TITLES
 from svdkl.experiments.commands import main
-from svdkl.experiments.datasets import LOADERS
+from svdkl.experiments.datasets import SOURCES
 from svdkl.experiments.paper import TABLES
 from svdkl.experiments.results import folder_of, write_result
 from svdkl.experiments.suites import Task, get_suite
@@ -115,7 +115,7 @@ def test_the_papers_figures_stand_beside_ours(tmp_path):
 
 def test_the_papers_models_and_sets_are_ours():
     for table in TABLES:
-        assert set(table.figures) <= set(LOADERS)
+        assert set(table.figures) <= set(SOURCES)
         for figures in table.figures.values():
             assert set(figures) <= set(TITLES)
 
@@ -144,7 +144,7 @@ def test_images_have_the_papers_rivals_and_a_table_of_strangers(tmp_path):
     assert "against images" not in pictures
     assert "By the suite, not on this set: `klsp_gp`, `mc_gp`, `savi_gp`, `d_gplvm`." in pictures
     assert "`mc_gp` (0 of" not in pictures
-    assert "`klsp_gp` (0 of 3)" in digits
+    assert "`klsp_gp` (0 of 1)" in digits
     assert "not on this set" not in digits
 
 
@@ -160,6 +160,18 @@ def test_fewer_folds_and_rows_are_said(tmp_path):
     assert "By the suite" not in adult
     assert "was fitted to" not in adult
     assert "`svm` (1 of 5)" in adult
+
+
+def test_fewer_seeds_are_said(tmp_path):
+    for seed in (0, 1):
+        put(tmp_path, "images", "cifar10", "cnn", (0, seed), **scores(0.8, 0.4))
+    put(tmp_path, "images", "cifar10", "ensemble", (0, 0), **scores(0.8, 0.4))
+    text = suite_tables(get_suite("images"), tmp_path)
+    assert "By the suite, `ensemble` has seed(s) 0 only." in text
+    assert "`cnn` has seed(s)" not in text
+    assert "`cnn` (" not in text
+    assert "`cnn_plus` (0 of 2)" in text
+    assert "`ensemble` (" not in text
 
 
 def test_models_that_time_has_ended_say_how_far_they_came(tmp_path):

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import product
 
-from svdkl.experiments.baselines import MODELS
+from svdkl.experiments.baselines import PLAIN_NETWORKS
 from svdkl.experiments.datasets.dataset import Task as Kind
 
 WHOLE = Fraction(1)
@@ -13,6 +13,8 @@ QUICK = "quick/"  # before a suite's name, and so the folder of its results
 QUICK_ROWS = 4_000
 QUICK_EPOCHS = 6
 GP_RIVALS = ("klsp_gp", "mc_gp", "savi_gp", "d_gplvm")  # of images, on components of their pixels
+IMAGE_NETWORKS = ("cnn", "cnn_plus", "cnn_gp", "svdkl_paper", "svdkl")
+DIGITS, PHOTOGRAPHS = ("mnist_binary", "mnist"), ("cifar10", "tiny_imagenet20")
 AIRLINE_MODELS = ("klsp_gp", "dnn", "dnn_plus", "dnn_gp", "svdkl_paper", "svdkl", "lightgbm")
 QUICK_MODELS = ("dnn", "dnn_plus", "dnn_gp", "cnn", "cnn_plus", "cnn_gp", "svdkl_paper", "svdkl", "lightgbm")
 
@@ -66,7 +68,9 @@ class Suite:
     max_epochs
         Of models on images, at most; None for the whole budget of a set.
     fewer_seeds
-        The seeds of a set that has not all of them.
+        The seeds of a set and model that has not all of them.
+    refined
+        Further results of each fit of a plain network, which take no other.
     """
 
     name: str
@@ -81,14 +85,15 @@ class Suite:
     models_on_parts: tuple[str, ...] = ()
     max_rows: int | None = None
     max_epochs: int | None = None
-    fewer_seeds: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    fewer_seeds: Mapping[tuple[str, str], tuple[int, ...]] = field(default_factory=dict)
+    refined: tuple[str, ...] = ("dnn_temperature",)
 
     def tasks(self) -> Iterator[Task]:
         """All fits, one data set after the other, and on it one run of all models after the other."""
         every = product(self.datasets, self.shares, self.folds, self.seeds, self.models)
         for dataset, share, fold, seed, model in every:
             on_share = share == WHOLE or model in self.models_on_parts
-            if on_share and fold in self.folds_of(dataset, model) and seed in self.seeds_of(dataset):
+            if on_share and fold in self.folds_of(dataset, model) and seed in self.seeds_of(dataset, model):
                 yield Task(self.name, dataset, model, fold, seed, share)
 
     @property
@@ -100,13 +105,13 @@ class Suite:
         """The folds of a set on which the model of a result is fitted."""
         return self.fewer_folds.get((dataset, self.model_of(result)), self.folds)
 
-    def seeds_of(self, dataset: str) -> tuple[int, ...]:
-        """The seeds with which models are fitted to a set."""
-        return self.fewer_seeds.get(dataset, self.seeds)
+    def seeds_of(self, dataset: str, result: str) -> tuple[int, ...]:
+        """The seeds with which the model of a result is fitted to a set."""
+        return self.fewer_seeds.get((dataset, self.model_of(result)), self.seeds)
 
     def results_of(self, model: str) -> tuple[str, ...]:
         """Names of the results that one fit of a model gives."""
-        return MODELS[model].results(model)
+        return (model, *self.refined) if model in PLAIN_NETWORKS else (model,)
 
     def model_of(self, result: str) -> str:
         """The model of this suite from whose fit a result comes."""
@@ -126,9 +131,10 @@ SUITES: dict[str, Suite] = {
             "The paper's UCI sets",
             "classification",
             ("adult", "connect4", "covertype", "diabetes"),
-            ("svm", "dnn", "dnn_plus", "dnn_gp", "klsp_gp", "svdkl_paper", "svdkl", "lightgbm", "laplace", "ensemble"),
+            ("svm", "dnn", "dnn_plus", "dnn_gp", "klsp_gp", "svdkl_paper", "svdkl", "lightgbm", "ensemble"),
             folds=(0, 1, 2, 3, 4),
             seeds=(0,),
+            refined=("dnn_temperature", "laplace"),
             # Hours of a core for each fold.
             fewer_folds={("covertype", "svm"): (0,), ("covertype", "ensemble"): (0,)},
         ),
@@ -176,13 +182,18 @@ SUITES: dict[str, Suite] = {
             "images",
             "Classes from images",
             "classification",
-            ("mnist_binary", "mnist", "cifar10", "tiny_imagenet20"),
-            (*GP_RIVALS, "cnn", "cnn_plus", "cnn_gp", "svdkl_paper", "svdkl", "laplace", "ensemble"),
+            (*DIGITS, *PHOTOGRAPHS),
+            (*GP_RIVALS, *IMAGE_NETWORKS, "ensemble"),
             folds=(0,),
             seeds=(0, 1, 2),
+            refined=("dnn_temperature", "laplace"),
             # On pictures in colour distances between pixels mean little, and the paper has no figures either.
-            fewer_folds=dict.fromkeys(product(("cifar10", "tiny_imagenet20"), GP_RIVALS), ()),
-            fewer_seeds={"cifar10": (0, 1), "tiny_imagenet20": (0, 1)},
+            fewer_folds=dict.fromkeys(product(PHOTOGRAPHS, GP_RIVALS), ()),
+            fewer_seeds={
+                **dict.fromkeys(product(PHOTOGRAPHS, IMAGE_NETWORKS), (0, 1)),
+                **dict.fromkeys(product(DIGITS, GP_RIVALS), (0,)),
+                **dict.fromkeys(product((*DIGITS, *PHOTOGRAPHS), ("ensemble",)), (0,)),
+            },
         ),
         Suite(
             "resnet",
@@ -199,7 +210,7 @@ SUITES: dict[str, Suite] = {
             "House numbers",
             "classification",
             ("svhn",),
-            ("cnn", "cnn_plus", "cnn_gp", "svdkl_paper", "svdkl"),
+            IMAGE_NETWORKS,
             folds=(0,),
             seeds=(0, 1),
         ),

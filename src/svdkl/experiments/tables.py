@@ -128,18 +128,22 @@ def _remarks(suite: Suite, dataset: str, by_model: ByModel) -> list[str]:
 def _missing(suite: Suite, dataset: str, by_model: ByModel) -> str:
     """Which models have fewer runs or rows than others: by the suite, by their own cost, or not run yet."""
     sentences = []
-    for model in suite.results:
-        folds = suite.folds_of(dataset, model)
-        if folds and folds != suite.folds:
+    present = [model for model in suite.results if suite.folds_of(dataset, model)]
+    most_seeds = max(len(suite.seeds_of(dataset, model)) for model in present)
+    for model in present:
+        folds, seeds = suite.folds_of(dataset, model), suite.seeds_of(dataset, model)
+        if folds != suite.folds:
             sentences.append(f"By the suite, `{model}` has fold(s) {', '.join(map(str, folds))} only.")
-    left_out = [f"`{model}`" for model in suite.results if not suite.folds_of(dataset, model)]
+        if len(seeds) < most_seeds:
+            sentences.append(f"By the suite, `{model}` has seed(s) {', '.join(map(str, seeds))} only.")
+    left_out = [f"`{model}`" for model in suite.results if model not in present]
     if left_out:
         sentences.append(f"By the suite, not on this set: {', '.join(left_out)}.")
     short = [
         f"`{model}` ({len(by_model.get(model, []))} of {expected})"
         for model in suite.results
         if len(by_model.get(model, []))
-        < (expected := len(suite.folds_of(dataset, model)) * len(suite.seeds_of(dataset)))
+        < (expected := len(suite.folds_of(dataset, model)) * len(suite.seeds_of(dataset, model)))
     ]
     for model, results in by_model.items():
         # A rival whose time grows faster than the rows says to how many of them it was fitted.

@@ -12,9 +12,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from svdkl.experiments.baselines import Baseline, ClassBaseline, RealBaseline, make_baseline, make_image_baseline
-from svdkl.experiments.baselines.interface import DOUBT, Floats, Gaussian, Labels, doubt
-from svdkl.experiments.baselines.temperature import Temperature, deviation_factor
+from svdkl.experiments.baselines import (
+    REFINEMENTS,
+    Baseline,
+    ClassBaseline,
+    RealBaseline,
+    make_baseline,
+    make_image_baseline,
+)
+from svdkl.experiments.baselines.interface import DOUBT, Floats, Gaussian, Labels
 from svdkl.experiments.datasets import ImageSet, hold_out, load_dataset, split
 from svdkl.experiments.datasets.dataset import Array, Inputs, Rows
 from svdkl.experiments.provenance import provenance
@@ -42,6 +48,19 @@ ELSEWHERE = {
 # and what they show that the set has too: CIFAR-10 has cats, frogs and dogs.
 NOT_STRANGE = ("Egyptian cat", "bullfrog", "German shepherd")
 Images = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Seconds of training on the clock, and of all cores together, which are not known of what was cut off before."""
+
+    train_seconds: float
+    train_core_seconds: float | None
+
+    def and_then(self, seconds: float, core_seconds: float) -> "Cost":
+        """With more work on top."""
+        cores = None if self.train_core_seconds is None else self.train_core_seconds + core_seconds
+        return Cost(self.train_seconds + seconds, cores)
 
 
 @dataclass(frozen=True)
@@ -90,8 +109,15 @@ def run_task(
     start, core_start = time.perf_counter(), time.process_time()
     model.fit(fit.X, fit.y, validation.X, validation.y, task.seed)
     train_seconds = time.perf_counter() - start + sum(epoch["seconds"] for epoch in before)
-    core_seconds = None if before else time.process_time() - core_start
-    outcomes = score(model, suite.results_of(task.model), validation, test, train_seconds, strange)
+    cost = Cost(train_seconds, None if before else time.process_time() - core_start)
+    outcomes = {task.model: score(model, test, cost, strange)}
+    for name in suite.results_of(task.model)[1:]:
+        start, core_start = time.perf_counter(), time.process_time()
+        refined = REFINEMENTS[name](model)
+        refined.refine(fit.X, fit.y, validation.X, validation.y)
+        both = cost.and_then(time.perf_counter() - start, time.process_time() - core_start)
+        outcomes[name] = score(refined, test, both, strange)
+        outcomes[name].metrics.update(refined.numbers())
 
     sizes: dict[str, Any] = {
         "n_train": len(train_rows),
@@ -100,7 +126,6 @@ def run_task(
         "n_test": len(test.y),
     }
     sizes |= {"n_columns": int(np.prod(fit.X.shape[1:])), "peak_memory": peak_memory()}
-    sizes["train_core_seconds"] = core_seconds
     if strange is not None:
         sizes["n_elsewhere"] = len(strange)
     where = provenance(task.seed, f"python -m svdkl.experiments {' '.join(task.arguments)}")
@@ -159,45 +184,20 @@ def peak_memory() -> int:
     return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-def score(
-    model: Baseline,
-    names: tuple[str, ...],
-    validation: Part,
-    test: Part,
-    train_seconds: float,
-    strange: Images | None = None,
-) -> dict[str, Outcome]:
-    """Predictions for the test rows and their scores, by the name of the result."""
+def score(model: Baseline, test: Part, cost: Cost, strange: Images | None = None) -> Outcome:
+    """Predictions for the test rows and their scores, with what they took."""
     start = time.perf_counter()
     if isinstance(model, RealBaseline):
         predicted = model.predict_distribution(test.X)
-        seconds = {"train_seconds": train_seconds, "predict_seconds": time.perf_counter() - start}
-        outcomes = {names[0]: _real_outcome(predicted, test.y, seconds)}
-        for scaled in names[1:]:
-            start = time.perf_counter()
-            factor = deviation_factor(model.predict_distribution(validation.X), validation.y)
-            own = {"train_seconds": train_seconds + time.perf_counter() - start, "deviation_factor": factor}
-            outcomes[scaled] = _real_outcome(
-                Gaussian(predicted.mean, factor * predicted.std), test.y, {**seconds, **own}
-            )
-        return outcomes
+        seconds = {**asdict(cost), "predict_seconds": time.perf_counter() - start}
+        return _real_outcome(predicted, test.y, seconds)
     assert isinstance(model, ClassBaseline)
     p = model.predict_proba(test.X)
-    seconds = {"train_seconds": train_seconds, "predict_seconds": time.perf_counter() - start}
-    outcomes = {names[0]: _class_outcome(p, test.y, seconds)}
+    seconds = {**asdict(cost), "predict_seconds": time.perf_counter() - start}
+    outcome = _class_outcome(p, test.y, seconds)
     if strange is not None:
-        outcomes[names[0]].metrics.update(tell_apart(model.ood_scores(test.X), model.ood_scores(strange)))
-    for tempered in names[1:]:
-        # Its time of training is the model's and its own.
-        start = time.perf_counter()
-        temperature = Temperature()
-        temperature.fit(model.predict_proba(validation.X), validation.y)
-        own = {"train_seconds": train_seconds + time.perf_counter() - start, "temperature": temperature.value}
-        outcomes[tempered] = _class_outcome(temperature.apply(p), test.y, {**seconds, **own})
-        if strange is not None:
-            inside, outside = (doubt(temperature.apply(each)) for each in (p, model.predict_proba(strange)))
-            outcomes[tempered].metrics.update(tell_apart({DOUBT: inside}, {DOUBT: outside}))
-    return outcomes
+        outcome.metrics.update(tell_apart(model.ood_scores(test.X), model.ood_scores(strange)))
+    return outcome
 
 
 def tell_apart(inside: Mapping[str, Floats], outside: Mapping[str, Floats]) -> dict[str, float]:
@@ -210,12 +210,12 @@ def tell_apart(inside: Mapping[str, Floats], outside: Mapping[str, Floats]) -> d
     return metrics
 
 
-def _real_outcome(predicted: Gaussian, y: Labels, beside: dict[str, float]) -> Outcome:
+def _real_outcome(predicted: Gaussian, y: Labels, beside: dict[str, Any]) -> Outcome:
     metrics = _shortened(evaluate_regression(predicted.mean, predicted.std, y))
     return Outcome({**metrics, **beside}, {"mean": predicted.mean, "std": predicted.std})
 
 
-def _class_outcome(probabilities: Floats, labels: Labels, beside: dict[str, float]) -> Outcome:
+def _class_outcome(probabilities: Floats, labels: Labels, beside: dict[str, Any]) -> Outcome:
     # Sums of many float32 differ from one by more than a metric may.
     p = probabilities.astype(np.float64)
     metrics = _shortened(evaluate_classification(p / p.sum(1, keepdims=True), labels))

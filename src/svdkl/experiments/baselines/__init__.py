@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from svdkl.experiments.baselines.interface import Baseline, ClassBaseline, Gaussian, RealBaseline
+from svdkl.experiments.baselines.interface import Baseline, ClassBaseline, Gaussian, RealBaseline, Refined
 from svdkl.experiments.datasets.dataset import Task
 
 
@@ -40,12 +40,6 @@ def _ensemble(task: Task) -> Baseline:
     return EnsembleRegressor(lambda: NetworkRegressor(recipe="dnn"))
 
 
-def _laplace(task: Task) -> Baseline:
-    from svdkl.experiments.baselines.laplace import LaplaceClassifier
-
-    return LaplaceClassifier()
-
-
 def _image_ensemble(dataset: str, max_epochs: int | None) -> Baseline:
     from svdkl.experiments.baselines.ensemble import EnsembleClassifier
     from svdkl.experiments.baselines.image_networks import ImageClassifier
@@ -53,11 +47,22 @@ def _image_ensemble(dataset: str, max_epochs: int | None) -> Baseline:
     return EnsembleClassifier(lambda: ImageClassifier(dataset, max_epochs, recipe="dnn"))
 
 
-def _image_laplace(dataset: str, max_epochs: int | None) -> Baseline:
+def _tempered(model: Baseline) -> Refined:
+    from svdkl.experiments.baselines.temperature import ScaledRegressor, TemperedClassifier
+
+    if isinstance(model, ClassBaseline):
+        return TemperedClassifier(model)
+    assert isinstance(model, RealBaseline)
+    return ScaledRegressor(model)
+
+
+def _laplace(model: Baseline) -> Refined:
     from svdkl.experiments.baselines.image_networks import ImageClassifier
     from svdkl.experiments.baselines.laplace import LaplaceClassifier
+    from svdkl.experiments.baselines.networks import NetworkClassifier
 
-    return LaplaceClassifier(ImageClassifier(dataset, max_epochs, recipe="dnn"))
+    assert isinstance(model, NetworkClassifier | ImageClassifier)
+    return LaplaceClassifier(model)
 
 
 def _mc_gp(dataset: str, max_epochs: int | None) -> Baseline:
@@ -98,7 +103,7 @@ def _svm(task: Task) -> Baseline:
 
 @dataclass(frozen=True)
 class Entry:
-    """How to make a model, for which tasks, and under which further name its predictions with one more number are.
+    """How to make a model, and for which tasks.
 
     Attributes
     ----------
@@ -111,20 +116,23 @@ class Entry:
     make: Callable[[Task], Baseline] | None
     title: str
     tasks: tuple[Task, ...] = ("classification", "regression")
-    tempered: str = ""
     on_images: Callable[[str, int | None], Baseline] | None = None
 
-    def results(self, own: str) -> tuple[str, ...]:
-        """Names of all results of one fit."""
-        return (own, self.tempered) if self.tempered else (own,)
+
+def _refined(refinement: Callable[[Baseline], Refined], title: str, tasks: tuple[Task, ...]) -> Entry:
+    """The plain network, trained and refined."""
+    on_tables, on_images = _network(recipe="dnn"), _on_images(recipe="dnn")
+    return Entry(lambda task: refinement(on_tables(task)), title, tasks, lambda *which: refinement(on_images(*which)))
 
 
 _PAPER = {"recipe": "svdkl", "gps": "outputs", "evidence": False}
 MODELS: dict[str, Entry] = {
-    "dnn": Entry(_network(recipe="dnn"), "network", tempered="dnn_temperature"),
+    "dnn": Entry(_network(recipe="dnn"), "network"),
     "dnn_plus": Entry(_network(recipe="dnn_plus"), "network, one more layer"),
     "dnn_gp": Entry(_network(recipe="dnn_gp"), "GP on frozen features"),
-    "cnn": Entry(None, "network", (), "dnn_temperature", _on_images(recipe="dnn")),
+    "cnn": Entry(None, "network", (), _on_images(recipe="dnn")),
+    "dnn_temperature": _refined(_tempered, "network, temperature", ("classification", "regression")),
+    "laplace": _refined(_laplace, "network, Laplace last layer", ("classification",)),
     "cnn_plus": Entry(None, "network, one more layer", (), on_images=_on_images(recipe="dnn_plus")),
     "cnn_gp": Entry(None, "GP on frozen features", (), on_images=_on_images(recipe="dnn_gp")),
     "svdkl_paper": Entry(
@@ -132,7 +140,6 @@ MODELS: dict[str, Entry] = {
     ),
     "svdkl": Entry(_network(recipe="svdkl"), "SV-DKL", on_images=_on_images(recipe="svdkl")),
     "ensemble": Entry(_ensemble, "five networks", on_images=_image_ensemble),
-    "laplace": Entry(_laplace, "network, Laplace last layer", ("classification",), on_images=_image_laplace),
     "lightgbm": Entry(_boosting, "LightGBM"),
     "svgp": Entry(_svgp, "SVGP, no network", ("regression",)),
     "klsp_gp": Entry(_klsp_gp, "KLSP-GP", ("classification",), on_images=lambda *_: _klsp_gp("classification")),
@@ -141,10 +148,10 @@ MODELS: dict[str, Entry] = {
     "d_gplvm": Entry(None, "D-GPLVM", (), on_images=_d_gplvm),
     "svm": Entry(_svm, "SVM", ("classification",)),
 }
-TITLES: dict[str, str] = {
-    **{name: entry.title for name, entry in MODELS.items()},
-    **{entry.tempered: f"{entry.title}, temperature" for entry in MODELS.values() if entry.tempered},
-}
+TITLES: dict[str, str] = {name: entry.title for name, entry in MODELS.items()}
+# What can be made of a plain network's fit without another,
+REFINEMENTS: dict[str, Callable[[Baseline], Refined]] = {"dnn_temperature": _tempered, "laplace": _laplace}
+PLAIN_NETWORKS = ("dnn", "cnn")  # and whose that is
 
 
 def make_baseline(name: str, task: Task) -> Baseline:
@@ -171,12 +178,15 @@ def models_for(task: Task) -> Iterable[str]:
 
 __all__ = [
     "MODELS",
+    "PLAIN_NETWORKS",
+    "REFINEMENTS",
     "TITLES",
     "Baseline",
     "ClassBaseline",
     "Entry",
     "Gaussian",
     "RealBaseline",
+    "Refined",
     "make_baseline",
     "make_image_baseline",
     "models_for",

@@ -19,7 +19,8 @@ import torch
 from torch import nn
 
 from svdkl.experiments.baselines.interface import DOUBT, ClassBaseline, Floats, Labels, doubt
-from svdkl.experiments.baselines.klsp_gp import COMPONENTS, JUDGED, PREDICTED_AT_ONCE, PixelMatrix, input_matrix
+from svdkl.experiments.baselines.matrix import COMPONENTS, input_matrix
+from svdkl.experiments.baselines.sparse_classifier import JUDGED, PREDICTED_AT_ONCE
 from svdkl.experiments.baselines.sparse_gp import cluster_centres
 from svdkl.experiments.baselines.svm import MarginSoftmax, some_of_each_class
 from svdkl.experiments.datasets.dataset import Inputs
@@ -185,9 +186,14 @@ class LatentVariableClassifier(ClassBaseline):
         judged = random.permutation(len(y_held_out))[:JUDGED]
         self.softmax = MarginSoftmax()
         self.softmax.fit(self._log_densities(self._inputs(X_held_out)[judged]), y_held_out[judged])
-        pixels = self.matrix.findings if isinstance(self.matrix, PixelMatrix) else {}
         by_time = min(steps) < self.steps
-        self.found = {"rows": len(Y), "of_rows": len(y), "steps": min(steps), "ended_by_time": by_time, **pixels}
+        self.found = {
+            "rows": len(Y),
+            "of_rows": len(y),
+            "steps": min(steps),
+            "ended_by_time": by_time,
+            **self.matrix.findings,
+        }
 
     def predict_proba(self, X: Inputs) -> Floats:
         """Class probabilities (rows, C)."""

@@ -70,6 +70,38 @@ class RealBaseline(Baseline):
         """A Gaussian for each row."""
 
 
+class Refined(Baseline):
+    """A trained model with something more, which is fitted after its training and leaves it as it is."""
+
+    network: Baseline
+
+    @abstractmethod
+    def refine(self, X: Inputs, y: Labels, X_held_out: Inputs, y_held_out: Labels) -> None:
+        """Fit what comes on top, with the rows that the model was trained with."""
+
+    @abstractmethod
+    def numbers(self) -> dict[str, float]:
+        """What that came to."""
+
+    def fit(self, X: Inputs, y: Labels, X_held_out: Inputs, y_held_out: Labels, seed: int) -> None:
+        """Train the model, and refine it."""
+        self.network.checkpoint = self.checkpoint
+        self.network.fit(X, y, X_held_out, y_held_out, seed)
+        self.refine(X, y, X_held_out, y_held_out)
+
+    def settings(self) -> dict[str, Any]:
+        """The model's: what comes on top has none."""
+        return self.network.settings()
+
+    def findings(self) -> dict[str, Any]:
+        """What the model tells, and what came on top."""
+        return {**self.network.findings(), **self.numbers()}
+
+    def save_history(self, path: Path) -> None:
+        """Write the model's."""
+        self.network.save_history(path)
+
+
 def doubt(probabilities: Floats) -> Floats:
     """1 - the largest probability of each row, as the sum of the others, which keeps the digits of sure rows."""
     return np.sort(probabilities.astype(np.float64), axis=1)[:, :-1].sum(1)

@@ -14,8 +14,6 @@ difference of two logits, which for two classes is MacKay's probit of the differ
 """
 
 import math
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -24,7 +22,7 @@ from torch import nn
 
 from svdkl.estimators.classifier import SVDKLClassifier
 from svdkl.experiments.baselines.image_networks import ImageClassifier
-from svdkl.experiments.baselines.interface import ClassBaseline, Floats, Labels
+from svdkl.experiments.baselines.interface import ClassBaseline, Floats, Labels, Refined
 from svdkl.experiments.baselines.networks import NetworkClassifier
 from svdkl.experiments.datasets.dataset import Inputs
 from svdkl.shapes import Tensor
@@ -52,25 +50,21 @@ def gauss_newton(features: Tensor, weight: Tensor) -> Tensor:
     return total.reshape(classes * inputs, classes * inputs)
 
 
-class LaplaceClassifier(ClassBaseline):
-    """The plain network with a Gaussian on its last layer's weights.
+class LaplaceClassifier(Refined, ClassBaseline):
+    """A plain network with a Gaussian on its last layer's weights.
 
     Parameters
     ----------
     network
-        By the recipe "dnn"; None for that of tables.
-    **options
-        Of the network of tables.
+        By the recipe "dnn".
     """
 
-    def __init__(self, network: ImageClassifier | None = None, **options: Any) -> None:
-        self.network = network or NetworkClassifier(recipe="dnn", **options)
+    def __init__(self, network: NetworkClassifier | ImageClassifier) -> None:
+        self.network: NetworkClassifier | ImageClassifier = network
         self.log_precision = 0.0
 
-    def fit(self, X: Inputs, y: Labels, X_held_out: Inputs, y_held_out: Labels, seed: int) -> None:
-        """Train the network, then fit the Gaussian to the rows that the network was fitted to."""
-        self.network.checkpoint = self.checkpoint
-        self.network.fit(X, y, X_held_out, y_held_out, seed)
+    def refine(self, X: Inputs, y: Labels, X_held_out: Inputs, y_held_out: Labels) -> None:
+        """Fit the Gaussian to the rows that the network was fitted to."""
         layer = self._plain().layer[0]
         assert isinstance(layer, nn.Linear)
         self.weight = torch.cat([layer.weight, layer.bias[:, None]], 1).detach().double()
@@ -86,23 +80,15 @@ class LaplaceClassifier(ClassBaseline):
 
         self.log_precision = float(minimize_scalar(loss, bounds=LOG_PRECISIONS, method="bounded").x)
 
+    def numbers(self) -> dict[str, float]:
+        """The precision."""
+        return {"prior_precision": math.exp(self.log_precision)}
+
     def predict_proba(self, X: Inputs) -> Floats:
         """Class probabilities (rows, C)."""
         rows_at_once = max(1, NUMBERS_AT_ONCE // (len(self.weight) * self.weight.numel()))
         parts = self._features(X).split(rows_at_once)
         return np.concatenate([self._probabilities(part).numpy() for part in parts])
-
-    def settings(self) -> dict[str, Any]:
-        """The network's parameters; the approximation has none."""
-        return self.network.settings()
-
-    def findings(self) -> dict[str, Any]:
-        """What the network tells, and the precision."""
-        return {**self.network.findings(), "prior_precision": math.exp(self.log_precision)}
-
-    def save_history(self, path: Path) -> None:
-        """Write the network's."""
-        self.network.save_history(path)
 
     def _probabilities(self, features: Tensor) -> Tensor:
         classes, inputs = self.weight.shape

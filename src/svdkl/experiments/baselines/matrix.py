@@ -1,12 +1,18 @@
-"""Tables as plain matrices, for rivals that take numbers only."""
+"""Tables and images as plain matrices, for rivals that take numbers only."""
+
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from sklearn.decomposition import PCA
 
 from svdkl.experiments.baselines.interface import Floats
+from svdkl.experiments.datasets.dataset import Inputs
 
 MOST_LABELS = 50  # of one column that are told apart by their own inputs
+COMPONENTS = 50  # of images
+CODED_AT_ONCE = 50_000  # images
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -64,6 +70,11 @@ class OneHotMatrix:
         codes = self._codes(raw)
         self.gaps = [bool(np.isnan(codes[:, place]).any()) for place in range(codes.shape[1])]
 
+    @property
+    def findings(self) -> dict[str, Any]:
+        """Nothing that is worth a word."""
+        return {}
+
     def code(self, table: pa.Table) -> Floats:
         """One number a cell (rows, columns): standardised, or a label's code; NaN for gaps."""
         return self._codes(self.coded.transform(table))
@@ -84,3 +95,41 @@ class OneHotMatrix:
             codes[~np.isin(codes[:, place], labels), place] = np.nan
         codes[~np.isfinite(codes)] = np.nan
         return codes
+
+
+class PixelMatrix:
+    """Images as their first principal components on the rows to fit, with one scale for all, of mean variance 1.
+
+    A scale for each would blow up the last components, which hold noise.
+    """
+
+    def __init__(self, images: Inputs, components: int, seed: int) -> None:
+        flat = self._flat(images)
+        self.components = min(components, *flat.shape)
+        self.pca = PCA(self.components, svd_solver="randomized", random_state=seed).fit(flat)
+        self.scale = max(float(np.sqrt(self.pca.explained_variance_.mean())), 1e-6)
+
+    @property
+    def findings(self) -> dict[str, Any]:
+        """How much of the images the components hold."""
+        return {"components": self.components, "variance_kept": float(self.pca.explained_variance_ratio_.sum())}
+
+    def code(self, images: Inputs) -> Floats:
+        """The components (rows, inputs)."""
+        blocks = [images[i : i + CODED_AT_ONCE] for i in range(0, len(images), CODED_AT_ONCE)]
+        return np.concatenate(
+            [self.pca.transform(self._flat(block)) / self.scale for block in blocks], dtype=np.float32
+        )
+
+    def expand(self, codes: Floats) -> Floats:
+        """The same: they are the inputs already."""
+        return codes
+
+    @staticmethod
+    def _flat(images: Inputs) -> Floats:
+        return np.asarray(images.reshape(len(images), -1), np.float32) / 255
+
+
+def input_matrix(X: Inputs, components: int, seed: int) -> OneHotMatrix | PixelMatrix:
+    """What turns rows into inputs of a kernel, from the rows to fit."""
+    return OneHotMatrix(X) if isinstance(X, pa.Table) else PixelMatrix(X, components, seed)

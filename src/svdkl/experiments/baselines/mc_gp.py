@@ -20,15 +20,10 @@ from pyro.infer import HMC
 from pyro.ops.integrator import potential_grad
 
 from svdkl.experiments.baselines.interface import ClassBaseline, Floats, Labels
-from svdkl.experiments.baselines.klsp_gp import (
-    COMPONENTS,
-    PREDICTED_AT_ONCE,
-    PixelMatrix,
-    expected_log_likelihood,
-    input_matrix,
-    predictive,
-)
+from svdkl.experiments.baselines.klsp_gp import expected_log_likelihood
+from svdkl.experiments.baselines.matrix import COMPONENTS, input_matrix
 from svdkl.experiments.baselines.savi_gp import rbf_factors
+from svdkl.experiments.baselines.sparse_classifier import PREDICTED_AT_ONCE, predictive
 from svdkl.experiments.baselines.sparse_gp import cluster_centres
 from svdkl.experiments.baselines.svm import some_of_each_class
 from svdkl.experiments.datasets.dataset import Inputs
@@ -111,10 +106,9 @@ class SampledGPClassifier(ClassBaseline):
             held_out = self._expand(self.matrix.code(X_held_out)), y_held_out.astype(np.int64)
             at_mode = self._score(*held_out)
             chain = self._sample(mode, x, labels, used)
-        pixels = self.matrix.findings if isinstance(self.matrix, PixelMatrix) else {}
         scores = {"held_out_nlp": self._score(*held_out), "held_out_nlp_of_the_mode": at_mode}
         counts = {"rows": len(x), "of_rows": len(y), "start_steps": steps}
-        self.found = {**counts, **chain, **scores, **pixels}
+        self.found = {**counts, **chain, **scores, **self.matrix.findings}
 
     def predict_proba(self, X: Inputs) -> Floats:
         """Class probabilities (rows, C): means over the states of the chain."""

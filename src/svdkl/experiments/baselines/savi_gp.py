@@ -8,27 +8,14 @@ univariate marginals; the samples move with the marginals, so that their gradien
 """
 
 import math
-import time
-from dataclasses import asdict
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 
-from svdkl.experiments.baselines.interface import ClassBaseline, Floats, Labels
-from svdkl.experiments.baselines.klsp_gp import (
-    CLUSTERED,
-    COMPONENTS,
-    JUDGED,
-    PREDICTED_AT_ONCE,
-    TRAINING_SAMPLES,
-    PixelMatrix,
-    input_matrix,
-    predictive,
-)
-from svdkl.experiments.baselines.sparse_gp import Budget, Trained, cluster_centres, maximise
-from svdkl.experiments.datasets.dataset import Inputs
+from svdkl.experiments.baselines.matrix import COMPONENTS
+from svdkl.experiments.baselines.sparse_classifier import TRAINING_SAMPLES, SparseClassifier, predictive
+from svdkl.experiments.baselines.sparse_gp import Budget
 from svdkl.quadrature import standard_deviation
 from svdkl.shapes import Float, Int, Tensor
 
@@ -84,8 +71,8 @@ class MixtureProcess(nn.Module):
         return weight @ (prior - torch.logsumexp(log_weight + log_density, 1))
 
 
-class MixtureGPClassifier(ClassBaseline):
-    """SAVI-GP, on the same inputs as KLSP-GP.
+class MixtureGPClassifier(SparseClassifier):
+    """SAVI-GP.
 
     Parameters
     ----------
@@ -99,6 +86,9 @@ class MixtureGPClassifier(ClassBaseline):
         Of images, at most.
     """
 
+    name = "savi_gp"
+    process: MixtureProcess
+
     def __init__(
         self,
         inducing: int = 200,
@@ -109,70 +99,32 @@ class MixtureGPClassifier(ClassBaseline):
         rate: float = 0.03,
         components: int = COMPONENTS,
     ) -> None:
-        self.inducing, self.mixture, self.components = inducing, mixture, components
-        self.budget = Budget(steps, seconds, batch_size, rate)
-        self.trained = Trained(0, math.nan)
-
-    def fit(self, X: Inputs, y: Labels, X_held_out: Inputs, y_held_out: Labels, seed: int) -> None:
-        """Maximise the bound for the whole budget, and keep the state that is best on the validation rows."""
-        start = time.process_time()
-        labels = torch.tensor(y.astype(np.int64))
-        classes = int(max(y.max(), y_held_out.max())) + 1
-        if classes < 2:
-            raise ValueError("Expected rows of at least two classes for savi_gp, got one.")
-        random, generator = np.random.default_rng(seed), torch.Generator().manual_seed(seed)
-        self.matrix = input_matrix(X, self.components, seed)
-        codes = self.matrix.code(X)
-        some = self._expand(codes[random.permutation(len(codes))[:CLUSTERED]])
-        lengthscale = max(float(some.var(0, correction=0).sum().sqrt()), 1e-3)
-        centres = cluster_centres(some, self.inducing, seed)
-        latents = 1 if classes == 2 else classes
-        self.process = MixtureProcess(centres, latents, self.mixture, lengthscale, generator)
-        judged = random.permutation(len(y_held_out))[:JUDGED]
-        held_out_codes, held_out_labels = self.matrix.code(X_held_out)[judged], y_held_out[judged].astype(np.int64)
-
-        def bound(batch: Tensor) -> Tensor:
-            R, W = self.process.factors(self._expand(codes[batch.numpy()]))
-            mean, variance = self.process.marginals(R, W)
-            fits = [sampled_log_likelihood(m, s, labels[batch], generator).mean() for m, s in zip(mean, variance)]
-            fit = self.process.log_weight.softmax(0) @ torch.stack(fits)
-            return fit + self.process.prior_terms(R) / len(codes)
-
-        def held_out() -> float:
-            p = self._probabilities(held_out_codes)
-            return float(-np.log(p[np.arange(len(p)), held_out_labels]).mean())
-
-        self.trained = maximise(self.process, bound, held_out, len(codes), self.budget, seed, start)
-
-    def predict_proba(self, X: Inputs) -> Floats:
-        """Class probabilities (rows, C)."""
-        return self._probabilities(self.matrix.code(X))
+        super().__init__(inducing, components, Budget(steps, seconds, batch_size, rate))
+        self.mixture = mixture
 
     def settings(self) -> dict[str, Any]:
         """Sizes and budget."""
-        sizes = {"inducing": self.inducing, "mixture": self.mixture, "samples": TRAINING_SAMPLES}
-        return {**sizes, "kernel": "rbf, ARD", **asdict(self.budget)}
+        return {"mixture": self.mixture, "samples": TRAINING_SAMPLES, **super().settings()}
 
     def findings(self) -> dict[str, Any]:
         """How far the budget went, and how the mixture came out."""
-        by_time = self.trained.steps < self.budget.steps
         weights = self.process.log_weight.detach().softmax(0).tolist()
-        found = {"steps": self.trained.steps, "ended_by_time": by_time, "held_out_nlp": self.trained.score}
-        pixels = self.matrix.findings if isinstance(self.matrix, PixelMatrix) else {}
-        return {**found, "mixture_weights": weights, **pixels}
+        return {**super().findings(), "mixture_weights": weights}
 
-    def _expand(self, codes: Floats) -> Tensor:
-        return torch.from_numpy(self.matrix.expand(codes))
+    def _begin(self, centres: Tensor, latents: int, lengthscale: float, generator: torch.Generator) -> MixtureProcess:
+        return MixtureProcess(centres, latents, self.mixture, lengthscale, generator)
 
-    @torch.no_grad()
-    def _probabilities(self, codes: Floats) -> Floats:
+    def _bound(self, x: Tensor, labels: Tensor, num_rows: int, generator: torch.Generator) -> Tensor:
+        R, W = self.process.factors(x)
+        mean, variance = self.process.marginals(R, W)
+        fits = [sampled_log_likelihood(m, s, labels, generator).mean() for m, s in zip(mean, variance)]
+        fit = self.process.log_weight.softmax(0) @ torch.stack(fits)
+        return fit + self.process.prior_terms(R) / num_rows
+
+    def _predict(self, x: Tensor) -> Tensor:
         weights = self.process.log_weight.double().softmax(0)
-        blocks = []
-        for begin in range(0, len(codes), PREDICTED_AT_ONCE):
-            rows = self._expand(codes[begin : begin + PREDICTED_AT_ONCE])
-            mean, variance = self.process.marginals(*self.process.factors(rows))
-            blocks.append(sum(w * predictive(m, s) for w, m, s in zip(weights, mean, variance)).numpy())
-        return np.concatenate(blocks)
+        mean, variance = self.process.marginals(*self.process.factors(x))
+        return torch.stack([w * predictive(m, s) for w, m, s in zip(weights, mean, variance)]).sum(0)
 
 
 def rbf_factors(

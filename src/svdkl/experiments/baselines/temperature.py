@@ -8,7 +8,8 @@ import math
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from svdkl.experiments.baselines.interface import Floats, Gaussian, Labels
+from svdkl.experiments.baselines.interface import ClassBaseline, Floats, Gaussian, Labels, RealBaseline, Refined
+from svdkl.experiments.datasets.dataset import Inputs
 
 LOG_RANGE = math.log(20.0)
 SMALLEST = 1e-30  # probabilities in single precision may be exactly 0
@@ -36,6 +37,47 @@ class Temperature:
         """The scaled probabilities."""
         log_p = np.log(np.maximum(probabilities.astype(np.float64), SMALLEST)) / self.value
         return np.exp(log_p - _log_sum_exp(log_p)[:, None])
+
+
+class TemperedClassifier(Refined, ClassBaseline):
+    """A model of classes with a temperature."""
+
+    def __init__(self, network: ClassBaseline) -> None:
+        self.network: ClassBaseline = network
+        self.temperature = Temperature()
+
+    def refine(self, X: Inputs, y: Labels, X_held_out: Inputs, y_held_out: Labels) -> None:
+        """Fit the temperature to the validation rows."""
+        self.temperature.fit(self.network.predict_proba(X_held_out), y_held_out)
+
+    def numbers(self) -> dict[str, float]:
+        """The temperature."""
+        return {"temperature": self.temperature.value}
+
+    def predict_proba(self, X: Inputs) -> Floats:
+        """Class probabilities (rows, C)."""
+        return self.temperature.apply(self.network.predict_proba(X))
+
+
+class ScaledRegressor(Refined, RealBaseline):
+    """A model of a real target with a factor on its deviations."""
+
+    def __init__(self, network: RealBaseline) -> None:
+        self.network: RealBaseline = network
+        self.factor = 1.0
+
+    def refine(self, X: Inputs, y: Labels, X_held_out: Inputs, y_held_out: Labels) -> None:
+        """Fit the factor to the validation rows."""
+        self.factor = deviation_factor(self.network.predict_distribution(X_held_out), y_held_out)
+
+    def numbers(self) -> dict[str, float]:
+        """The factor."""
+        return {"deviation_factor": self.factor}
+
+    def predict_distribution(self, X: Inputs) -> Gaussian:
+        """A Gaussian for each row."""
+        predicted = self.network.predict_distribution(X)
+        return Gaussian(predicted.mean, self.factor * predicted.std)
 
 
 def deviation_factor(predicted: Gaussian, y: Labels) -> float:

@@ -1,7 +1,9 @@
 """The data sets by name."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from svdkl.experiments.datasets.adult import ADULT
 from svdkl.experiments.datasets.built_in import load_progression, load_tumours
@@ -19,53 +21,51 @@ from svdkl.experiments.datasets.mnist import (
     locate_notmnist,
 )
 from svdkl.experiments.datasets.nycflights import load_nycflights, locate_nycflights
-from svdkl.experiments.datasets.regression import LOADERS as REGRESSION
-from svdkl.experiments.datasets.regression import LOCATORS as REGRESSION_FILES
+from svdkl.experiments.datasets.regression import SIZES as REGRESSION
+from svdkl.experiments.datasets.regression import load_regression, locate_regression
 from svdkl.experiments.datasets.svhn import load_svhn, locate_svhn
 from svdkl.experiments.datasets.tiny_imagenet import load_tiny_imagenet20, locate_tiny_imagenet20
 
-LOADERS: dict[str, Callable[[Path | None, bool], Dataset | ImageSet]] = {
-    "adult": ADULT.load,
-    "connect4": CONNECT4.load,
-    "covertype": COVERTYPE.load,
-    "diabetes": DIABETES.load,
-    "flights": load_flights,
-    "airline": load_airline,
-    "nycflights": load_nycflights,
-    "tumours": load_tumours,
-    "progression": load_progression,
-    **REGRESSION,
-    "mnist": load_mnist,
-    "mnist_binary": load_mnist_binary,
-    "notmnist": load_notmnist,
-    "cifar10": load_cifar10,
-    "cifar10_resnet": load_cifar10_resnet,
-    "svhn": load_svhn,
-    "tiny_imagenet20": load_tiny_imagenet20,
-}
-# What finds the files of a set, and refuses where they are not there; sets that are not here need none.
-LOCATORS: dict[str, Callable[[Path | None, bool], object]] = {
-    "adult": ADULT.locate,
-    "connect4": CONNECT4.locate,
-    "covertype": COVERTYPE.locate,
-    "diabetes": DIABETES.locate,
-    "flights": locate_flights,
-    "airline": locate_airline,
-    "nycflights": locate_nycflights,
-    **REGRESSION_FILES,
-    "mnist": locate_mnist,
-    "mnist_binary": locate_mnist,
-    "notmnist": locate_notmnist,
-    "cifar10": locate_cifar10,
-    "cifar10_resnet": locate_cifar10,
-    "svhn": locate_svhn,
-    "tiny_imagenet20": locate_tiny_imagenet20,
+
+class Source(NamedTuple):
+    """Where a set comes from.
+
+    Attributes
+    ----------
+    load
+        Reads it.
+    locate
+        Finds its files, and refuses where they are not there; None for a set that needs none.
+    """
+
+    load: Callable[[Path | None, bool], Dataset | ImageSet]
+    locate: Callable[[Path | None, bool], object] | None = None
+
+
+SOURCES: dict[str, Source] = {
+    "adult": Source(ADULT.load, ADULT.locate),
+    "connect4": Source(CONNECT4.load, CONNECT4.locate),
+    "covertype": Source(COVERTYPE.load, COVERTYPE.locate),
+    "diabetes": Source(DIABETES.load, DIABETES.locate),
+    "flights": Source(load_flights, locate_flights),
+    "airline": Source(load_airline, locate_airline),
+    "nycflights": Source(load_nycflights, locate_nycflights),
+    "tumours": Source(load_tumours),
+    "progression": Source(load_progression),
+    **{name: Source(partial(load_regression, name), partial(locate_regression, name)) for name in REGRESSION},
+    "mnist": Source(load_mnist, locate_mnist),
+    "mnist_binary": Source(load_mnist_binary, locate_mnist),
+    "notmnist": Source(load_notmnist, locate_notmnist),
+    "cifar10": Source(load_cifar10, locate_cifar10),
+    "cifar10_resnet": Source(load_cifar10_resnet, locate_cifar10),
+    "svhn": Source(load_svhn, locate_svhn),
+    "tiny_imagenet20": Source(load_tiny_imagenet20, locate_tiny_imagenet20),
 }
 
 
 def missing_data(name: str, data_dir: Path | None = None, download: bool = False) -> str:
     """Why a set cannot be loaded, if its files are not there; with ``download`` they are fetched."""
-    locate = LOCATORS.get(name)
+    locate = SOURCES[name].locate
     try:
         if locate is not None:
             locate(data_dir, download)
@@ -79,9 +79,9 @@ def load_dataset(name: str, data_dir: Path | None = None, download: bool = False
 
     With ``download``, a set that is not there and that OpenML has is fetched and kept in that folder.
     """
-    if name not in LOADERS:
-        raise ValueError(f"Expected a data set out of {', '.join(LOADERS)}, got {name!r}.")
-    return LOADERS[name](data_dir, download)
+    if name not in SOURCES:
+        raise ValueError(f"Expected a data set out of {', '.join(SOURCES)}, got {name!r}.")
+    return SOURCES[name].load(data_dir, download)
 
 
-__all__ = ["LOADERS", "LOCATORS", "Dataset", "ImageSet", "Split", "hold_out", "load_dataset", "missing_data", "split"]
+__all__ = ["SOURCES", "Dataset", "ImageSet", "Source", "Split", "hold_out", "load_dataset", "missing_data", "split"]

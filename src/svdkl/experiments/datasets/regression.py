@@ -1,7 +1,5 @@
 """UCI regression sets with ten given folds: columns x0, x1, ..., the target y, and test_fold from 0 to 9."""
 
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -68,7 +66,3 @@ def load_regression(name: str, data_dir: Path | None = None, download: bool = Fa
     if not np.array_equal(np.unique(fold), np.arange(FOLDS)):
         raise ValueError(f"Expected the folds 0 to {FOLDS - 1} in test_fold of {path}, got {np.unique(fold).tolist()}.")
     return Dataset(name, table.select(names), target, "regression", test_fold=fold)
-
-
-LOCATORS: dict[str, Callable[..., Path]] = {name: partial(locate_regression, name) for name in SIZES}
-LOADERS: dict[str, Callable[..., Dataset]] = {name: partial(load_regression, name) for name in SIZES}
