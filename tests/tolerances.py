@@ -7,6 +7,7 @@ TOLERANCES = {
     "jittered": {"rtol": 1e-6, "atol": 1e-8},  # through the inverse of a badly conditioned prior
     "float32": {"rtol": 1e-4, "atol": 1e-5},  # read off in single precision
     "quadrature": {"rtol": 1e-5, "atol": 1e-6},  # a smooth integral by few nodes
+    "sampling": {"rtol": 0.0, "atol": 4e-3},  # an integral by 10^5 draws
     "start": {"rtol": 0.0, "atol": 1e-3},  # a head right after it has replaced a layer
 }
 

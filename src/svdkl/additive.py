@@ -137,7 +137,7 @@ class AdditiveGPs(nn.Module):
     # ---------------------------------------------------------------------------------------------------- internal
 
     def _dtype(self) -> torch.dtype:
-        return torch.promote_types(self.bounding.scale.dtype, torch.float32)
+        return torch.promote_types(self.bounding.location.dtype, torch.float32)
 
     def _enter(self, h: Tensor) -> Tensor:
         """Check the features and bring them to the head's precision, which is never below float32."""

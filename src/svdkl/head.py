@@ -15,6 +15,7 @@ from svdkl.prediction import (
     LatentPoints,
     Prediction,
     latent_points,
+    point_dims,
     predictive_log_density,
     predictive_moments,
     predictive_probabilities,
@@ -25,9 +26,10 @@ from svdkl.uncertainty import Uncertainty, uncertainty
 
 ESTIMATORS = ("marginal", "joint")
 LAYOUTS = ("features", "outputs")
+POINTS_OF_OUTPUTS, POINTS_OF_GPS = 64, 128  # of a prediction
 MOST_POINTS = 1024  # that are taken for the sake of exact moments
 # Latent values held at a time in a prediction: on a CPU those that stay in its cache, else 128 MiB of float32.
-POINTS_IN_CACHE, POINTS_IN_MEMORY = 2**19, 2**25
+POINTS_IN_CACHE, POINTS_IN_MEMORY = 2**20, 2**25
 
 
 class GPHead(AdditiveGPs):
@@ -63,7 +65,9 @@ class GPHead(AdditiveGPs):
         How the expected log likelihood is estimated in training: "marginal" or "joint", with T samples where samples
         are needed.
     num_points
-        Quasi-random points of a prediction, where the likelihood needs them; at least two for each GP, up to 1,024.
+        Quasi-random points of a prediction, where the likelihood needs them; at least two for each of their dimensions,
+        up to 1,024. The dimensions are the outputs, or the GPs where these are fewer than twice as many; None stands
+        for 64 points and for 128.
     interpolation
         What computes the marginals: "eager", "cpu" (compiled loops), "triton" (for GPUs), or "auto", the fastest for
         where the features lie. All give the same numbers, up to rounding.
@@ -91,7 +95,7 @@ class GPHead(AdditiveGPs):
         prior: str = "auto",
         estimator: str = "marginal",
         num_samples: int = 1,
-        num_points: int = 128,
+        num_points: int | None = None,
         interpolation: str = "auto",
         learn_bounds: bool = False,
         jitter: float = 1e-6,
@@ -101,7 +105,7 @@ class GPHead(AdditiveGPs):
         require_choice("gps", gps, LAYOUTS)
         require_positive("num_outputs", num_outputs)
         require_positive("num_samples", num_samples)
-        if num_points < 2 or num_points % 2:
+        if num_points is not None and (num_points < 2 or num_points % 2):
             raise ValueError(f"Expected num_points to be even and at least 2 (points come in pairs), got {num_points}.")
         super().__init__(
             num_features,
@@ -130,9 +134,11 @@ class GPHead(AdditiveGPs):
 
         self.mixing = Mixing(num_gps, num_outputs)
         self.likelihood = build_likelihood(likelihood, num_outputs)
-        # With two points a GP the second moments of the points are exact.
-        num_points = max(num_points, min(2 * num_gps, MOST_POINTS))
-        self.register_buffer("normal_points", normal_points(num_points, num_gps).float(), persistent=False)
+        # With two points a dimension the second moments of the points are exact.
+        num_dims = point_dims(num_gps, num_outputs)
+        num_points = num_points or (POINTS_OF_OUTPUTS if num_dims < num_gps else POINTS_OF_GPS)
+        num_points = max(num_points, min(2 * num_dims, MOST_POINTS))
+        self.register_buffer("normal_points", normal_points(num_points, num_dims).float(), persistent=False)
         self.normal_points: Tensor
 
     # ---------------------------------------------------------------------------------------------------- training

@@ -30,3 +30,8 @@ class Mixing(nn.Module):
         if contrasts is not None:
             weight, bias = contrasts @ weight, contrasts @ bias
         return torch.nn.functional.linear(mean, weight, bias), torch.nn.functional.linear(variance, weight.square())
+
+    def covariance(self, variance: Float[Tensor, "B J"]) -> Float[Tensor, "C C B"]:
+        """Covariances of the outputs of each row for independent f_j, A diag(v) A^T; rows are last in memory."""
+        weight = self.weight.to(variance.dtype)
+        return ((weight.unsqueeze(1) * weight).flatten(0, 1) @ variance.T).unflatten(0, (-1, len(weight)))

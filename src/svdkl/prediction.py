@@ -11,6 +11,7 @@ import torch
 
 from svdkl.inducing.marginal import Marginals
 from svdkl.likelihoods import Likelihood
+from svdkl.linalg.small import small_cholesky
 from svdkl.mixing import Mixing
 from svdkl.quadrature import hermite_points, spread, standard_deviation
 from svdkl.shapes import Float, Tensor
@@ -22,9 +23,10 @@ class LatentPoints(NamedTuple):
     points: Float[Tensor, "K B P"]
     weights: Float[Tensor, "K"]
 
-    def average(self, values: Float[Tensor, "K ..."]) -> Tensor:
-        """Weighted mean over the points. Not by einsum, which would bring rows that are last in memory to the front."""
-        return (self.weights.reshape(-1, *(1 for _ in values.shape[1:])) * values).sum(0)
+    def average(self, values: Float[Tensor, "K B *P"]) -> Float[Tensor, "B *P"]:
+        """Weighted mean over the points, by one pass over values whose rows are last in memory."""
+        last = values.movedim(1, -1)
+        return (self.weights @ last.flatten(1)).unflatten(0, last.shape[1:]).movedim(-1, 0)
 
 
 class Prediction(NamedTuple):
@@ -45,13 +47,21 @@ def latent_points(
     if contrasts is not None:
         nodes, weights = hermite_points(mean, count=80)  # a sigmoid may be steep beside the latent's spread
         return LatentPoints(spread(*mixing.gaussian(mean, variance, contrasts), nodes), weights)
-    # g^(t) = A (mean + sd * eps_t) + b for all t by one product: the points are folded into A. Rows are last in memory,
-    # so that what follows goes along many rows instead of a few classes.
-    num_points = normal.shape[0]
-    folded = (normal.to(mean.dtype).unsqueeze(1) * mixing.weight).flatten(0, 1)
-    deviation = (folded @ standard_deviation(variance).T).unflatten(0, (num_points, -1))
-    points = (deviation + mixing(mean).T).mT
+    # Rows are last in memory, so that what follows goes along many rows instead of a few classes.
+    num_points, num_dims = normal.shape
+    normal, centre = normal.to(mean.dtype), mixing(mean).T
+    if num_dims < mean.shape[1]:  # g^(t) = A mean + b + L eps_t, L L^T = A diag(v) A^T
+        roots = small_cholesky(mixing.covariance(variance))
+        deviation = normal @ roots.flatten(1)
+    else:  # g^(t) = A (mean + sd * eps_t) + b for all t by one product: the points are folded into A
+        deviation = (normal.unsqueeze(1) * mixing.weight).flatten(0, 1) @ standard_deviation(variance).T
+    points = (deviation.view(num_points, *centre.shape) + centre).mT
     return LatentPoints(points, mean.new_full((num_points,), 1 / num_points))
+
+
+def point_dims(num_gps: int, num_outputs: int) -> int:
+    """The dimensions of a row's quasi-random points: the outputs' where these are much fewer than the GPs."""
+    return num_outputs if 2 * num_outputs <= num_gps else num_gps
 
 
 def predictive_probabilities(likelihood: Likelihood, latents: LatentPoints) -> Float[Tensor, "B C"]:

@@ -4,10 +4,10 @@ import pytest
 import torch
 from tolerances import close
 
+from svdkl.compiled import on_threads
 from svdkl.inducing import cpu_cholesky
 from svdkl.inducing.cpu_cholesky import CPUColouredGram, CPUTraceAndLogDet
 from svdkl.inducing.posterior import AxisFactor, CholeskyFactor
-from svdkl.interpolation.compiled import on_threads
 
 
 def inputs(size: int = 6, gps: int = 3, dtype: torch.dtype = torch.float64) -> list[torch.Tensor]:

@@ -212,7 +212,7 @@ def test_loops_are_kept_on_disk_or_compiled_where_nothing_can_be_written(tmp_pat
     import numba
     from numba.core import caching
 
-    from svdkl.interpolation.compiled import jit
+    from svdkl.compiled import jit
 
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
     kept = jit(twice)

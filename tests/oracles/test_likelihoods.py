@@ -10,7 +10,13 @@ from svdkl.expectation import expectation_over_marginals, expectation_over_sampl
 from svdkl.inducing.marginal import Marginals
 from svdkl.likelihoods import build_likelihood
 from svdkl.mixing import Mixing
-from svdkl.prediction import latent_points, predictive_log_density, predictive_moments, predictive_probabilities
+from svdkl.prediction import (
+    latent_points,
+    point_dims,
+    predictive_log_density,
+    predictive_moments,
+    predictive_probabilities,
+)
 from svdkl.quadrature import normal_points
 
 C, J, B = 2, 3, 6
@@ -153,6 +159,26 @@ def test_predictive_distribution(name):
         density.log().sum(-1),
         "quadrature",
     )
+
+
+@pytest.mark.parametrize("num_gps", [4, 9])
+def test_latent_points_have_the_moments_of_the_outputs(num_gps):
+    """Mean A m + b and covariance A diag(v) A^T, whether points lie in the GPs or in the outputs; and what follows."""
+    likelihood, mixing = make("softmax", 3), Mixing(num_gps, 3).double()
+    with torch.no_grad():
+        mixing.weight.copy_(0.8 * torch.randn(3, num_gps))
+        mixing.bias.copy_(torch.randn(3))
+    marginals = Marginals(torch.randn(B, num_gps).double(), 0.1 + torch.rand(B, num_gps).double())
+    dims = point_dims(num_gps, 3)
+    assert dims == (3 if num_gps == 9 else num_gps)
+    latents = latent_points(likelihood, mixing, marginals, normal_points(4096, dims))
+    mean = marginals.mean @ mixing.weight.T + mixing.bias
+    covariance = torch.einsum("cj,dj,bj->bcd", mixing.weight, mixing.weight, marginals.variance)
+    close(latents.average(latents.points), mean)
+    apart = latents.points - mean
+    close(latents.average((apart.unsqueeze(-1) * apart.unsqueeze(-2)).flatten(-2)).unflatten(-1, (3, 3)), covariance)
+    draws = torch.distributions.MultivariateNormal(mean, covariance).sample((200_000,))
+    close(predictive_probabilities(likelihood, latents), draws.softmax(-1).mean(0), "sampling")
 
 
 def test_any_function_to_a_distribution_is_a_likelihood():

@@ -120,7 +120,7 @@ class Straight(torch.nn.Module):
 
     def __init__(self, scale: float):
         super().__init__()
-        self.scale = torch.tensor(scale)
+        self.location, self.scale = torch.zeros(()), scale
 
     def forward(self, h: Tensor) -> Tensor:
         return h / self.scale

@@ -9,7 +9,7 @@ import torch
 
 from svdkl.shapes import Tensor
 
-ROWS_AT_ONCE = 256  # a matrix product of one shape rounds a row in one way; other shapes may round it in others
+ROWS_AT_ONCE = 512  # a matrix product of one shape rounds a row in one way; other shapes may round it in others
 
 
 @torch.inference_mode()

@@ -11,9 +11,9 @@ from typing import Any, no_type_check
 import numpy as np
 import torch
 
+from svdkl.compiled import jit, num_threads, on_threads
 from svdkl.interpolation import NEIGHBOURS
 from svdkl.interpolation.backward import differentiable_gradients
-from svdkl.interpolation.compiled import jit, num_threads, on_threads
 from svdkl.linalg.banded import dense_gram
 from svdkl.linalg.triangular import positive_lower
 from svdkl.shapes import Float, Tensor

@@ -9,9 +9,9 @@ from typing import Any, no_type_check
 import numpy as np
 import torch
 
+from svdkl.compiled import jit
 from svdkl.inducing.roots import eager_cell_roots
 from svdkl.interpolation.backward import differentiable_gradients
-from svdkl.interpolation.compiled import jit
 from svdkl.linalg.cholesky import PIVOT_FLOOR
 from svdkl.shapes import Float, Tensor
 

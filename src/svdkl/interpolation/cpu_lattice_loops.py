@@ -7,7 +7,7 @@ Everything is written out, since loops over four numbers would not be unrolled.
 
 from typing import no_type_check
 
-from svdkl.interpolation.compiled import jit
+from svdkl.compiled import jit
 
 # Nothing may wrap what numba compiles: hence no_type_check throughout.
 

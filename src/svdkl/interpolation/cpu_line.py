@@ -11,8 +11,8 @@ from typing import Any, no_type_check
 import numpy as np
 import torch
 
+from svdkl.compiled import jit, num_threads, on_threads
 from svdkl.interpolation.backward import DEGREE, POWERS, differentiable_gradients, rows_by_cell
-from svdkl.interpolation.compiled import jit, num_threads, on_threads
 from svdkl.interpolation.eager import MeanAndVariance, eager_lattice
 from svdkl.shapes import Float, Tensor
 

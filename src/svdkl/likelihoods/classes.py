@@ -51,10 +51,8 @@ class Softmax(Likelihood):
         """Class probabilities."""
         if self.num_outputs == 2:
             return torch.cat([torch.sigmoid(-latent), torch.sigmoid(latent)], -1)
-        # torch's own softmax has a few neighbouring numbers for each row, which cannot be vectorised; here rows may be
-        # the neighbours.
-        powers = (latent - latent.amax(-1, keepdim=True)).exp()
-        return powers / powers.sum(-1, keepdim=True)
+        # Of rows that are last in memory, many at a time.
+        return latent.mT.softmax(-2).mT
 
 
 class Bernoulli(Likelihood):
