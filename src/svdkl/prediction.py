@@ -39,7 +39,7 @@ class Prediction(NamedTuple):
 
 
 def latent_points(
-    likelihood: Likelihood, mixing: Mixing, marginals: Marginals, normal: Float[Tensor, "T J"]
+    likelihood: Likelihood, mixing: Mixing, marginals: Marginals, normal: Float[Tensor, "T _"]
 ) -> LatentPoints:
     """Points for q(g), or for the contrasts of g that the likelihood depends on."""
     mean, variance = marginals
@@ -79,7 +79,7 @@ def predictive_moments(likelihood: Likelihood, latents: LatentPoints) -> Predict
 
 
 def predictive_log_density(
-    likelihood: Likelihood, mixing: Mixing, marginals: Marginals, normal: Float[Tensor, "T J"], y: Tensor
+    likelihood: Likelihood, mixing: Mixing, marginals: Marginals, normal: Float[Tensor, "T _"], y: Tensor
 ) -> Float[Tensor, "B"]:
     """Log p(y_i | x_i); for several targets the sum of each one's own."""
     contrasts = likelihood.contrasts(marginals.mean)
