@@ -153,7 +153,7 @@ def test_fewer_folds_and_rows_are_said(tmp_path):
     put(tmp_path, "uci", "covertype", "svm", (0, 0), findings=part, **scores(0.8, 0.4))
     put(tmp_path, "uci", "adult", "svm", (0, 0), findings={"rows": 9, "of_rows": 9}, **scores(0.8, 0.4))
     adult, covertype = suite_tables(get_suite("uci"), tmp_path).split("## covertype")
-    assert "By the suite, `svm` has fold(s) 0 only. By the suite, `ensemble` has fold(s) 0 only." in covertype
+    assert "By the suite, fold(s) 0 only: `svm`, `ensemble`." in covertype
     assert "`svm` was fitted to 20,000 of 418,328 rows." in covertype
     assert "`svm` (1 of" not in covertype
     assert "`ensemble` (0 of 1)" in covertype
@@ -167,8 +167,7 @@ def test_fewer_seeds_are_said(tmp_path):
         put(tmp_path, "images", "cifar10", "cnn", (0, seed), **scores(0.8, 0.4))
     put(tmp_path, "images", "cifar10", "ensemble", (0, 0), **scores(0.8, 0.4))
     text = suite_tables(get_suite("images"), tmp_path)
-    assert "By the suite, `ensemble` has seed(s) 0 only." in text
-    assert "`cnn` has seed(s)" not in text
+    assert "By the suite, seed(s) 0 only: `ensemble`." in text
     assert "`cnn` (" not in text
     assert "`cnn_plus` (0 of 2)" in text
     assert "`ensemble` (" not in text

@@ -127,15 +127,16 @@ def _remarks(suite: Suite, dataset: str, by_model: ByModel) -> list[str]:
 
 def _missing(suite: Suite, dataset: str, by_model: ByModel) -> str:
     """Which models have fewer runs or rows than others: by the suite, by their own cost, or not run yet."""
-    sentences = []
     present = [model for model in suite.results if suite.folds_of(dataset, model)]
     most_seeds = max(len(suite.seeds_of(dataset, model)) for model in present)
+    fewer: dict[str, list[str]] = {}
     for model in present:
         folds, seeds = suite.folds_of(dataset, model), suite.seeds_of(dataset, model)
         if folds != suite.folds:
-            sentences.append(f"By the suite, `{model}` has fold(s) {', '.join(map(str, folds))} only.")
+            fewer.setdefault(f"fold(s) {', '.join(map(str, folds))}", []).append(f"`{model}`")
         if len(seeds) < most_seeds:
-            sentences.append(f"By the suite, `{model}` has seed(s) {', '.join(map(str, seeds))} only.")
+            fewer.setdefault(f"seed(s) {', '.join(map(str, seeds))}", []).append(f"`{model}`")
+    sentences = [f"By the suite, {runs} only: {', '.join(models)}." for runs, models in fewer.items()]
     left_out = [f"`{model}`" for model in suite.results if model not in present]
     if left_out:
         sentences.append(f"By the suite, not on this set: {', '.join(left_out)}.")
