@@ -275,11 +275,11 @@ def few_digits(tmp_path, monkeypatch):
 
 def test_laplace_on_images(few_digits):
     X, y = digits(28)
-    model = LaplaceClassifier(ImageClassifier("mnist", 3, recipe="dnn"))
+    model = LaplaceClassifier(ImageClassifier("mnist", 6, recipe="dnn"))
     model.fit(X[:200], y[:200], X[200:250], y[200:250], seed=0)
     p, plain = model.predict_proba(X[250:350]), model.network.predict_proba(X[250:350])
     assert accuracy(p, y[250:350]) > 0.5
-    assert np.mean(p.argmax(1) == plain.argmax(1)) > 0.97
+    assert np.mean(p.argmax(1) == plain.argmax(1)) > 0.9
     assert p.max(1).mean() < plain.max(1).mean() - 1e-4
     assert model.settings()["budget"]["network"] == "lenet"
     np.testing.assert_allclose(model.predict_proba(X[250:251]), p[:1], atol=1e-6)

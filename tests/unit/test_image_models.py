@@ -102,7 +102,8 @@ def test_budgets_belong_to_sets_and_networks():
     weights = [next(part.parameters()) for part in (net, again, other)]
     assert torch.equal(weights[0], weights[1])
     assert not torch.equal(weights[0], weights[2])
-    assert [type(part).__name__ for part in build_network(BUDGETS["mnist"], images[:, :1], 0)][1:] == ["LeNet"]
+    digits = build_network(BUDGETS["mnist"], images[:, :1], seed=0)
+    assert [type(part).__name__ for part in digits] == ["Standardise", "CropAndFlip", "LeNet"]
     assert make_image_baseline("svdkl", "mnist", 3).settings()["max_iter"] == 3
     assert make_image_baseline("svdkl", "mnist", 300).settings()["max_iter"] == BUDGETS["mnist"].epochs
     refused(lambda: ImageClassifier("adult"), "mnist", "'adult'")
