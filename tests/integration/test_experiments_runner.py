@@ -23,7 +23,8 @@ from svdkl.experiments.baselines.networks import NetworkClassifier
 from svdkl.experiments.commands import main
 from svdkl.experiments.results import checkpoint_of, folder_of, is_finished, read_results, write_result
 from svdkl.experiments.runner import Place, plan_suite, run_suite
-from svdkl.experiments.suites import SUITES, Task, get_suite, parse_only, quick, select
+from svdkl.experiments.suite import Task, parse_only, select
+from svdkl.experiments.suites import SUITES, get_suite, quick
 from svdkl.experiments.task import run_task
 from svdkl.training.checkpoint import Checkpoint, Snapshot
 

@@ -13,7 +13,8 @@ from svdkl.cli.reproduce import write_page
 from svdkl.experiments import runner
 from svdkl.experiments.results import folder_of, read_results, write_result
 from svdkl.experiments.runner import Place
-from svdkl.experiments.suites import Task, get_suite
+from svdkl.experiments.suite import Task
+from svdkl.experiments.suites import get_suite
 from svdkl.report.suite_figures import _curve, write_figures
 
 PROVENANCE = {

@@ -7,7 +7,8 @@ import pytest
 from svdkl.experiments.commands import main
 from svdkl.experiments.overview import fill_in, overview
 from svdkl.experiments.results import folder_of, write_result
-from svdkl.experiments.suites import Task, get_suite
+from svdkl.experiments.suite import Task
+from svdkl.experiments.suites import get_suite
 
 REPOSITORY = Path(__file__).parents[2]
 

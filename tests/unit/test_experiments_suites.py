@@ -20,7 +20,8 @@ from svdkl.experiments.progress import BUDGETS as SECONDS
 from svdkl.experiments.progress import IMAGES, Cost, Estimate, cost_by_rule, duration
 from svdkl.experiments.results import folder_of, read_results, write_result
 from svdkl.experiments.runner import Place, plan_suite, task_command
-from svdkl.experiments.suites import GP_RIVALS, QUICK_MODELS, SUITES, Task, get_suite, parse_only, select
+from svdkl.experiments.suite import Task, parse_only, select
+from svdkl.experiments.suites import GP_RIVALS, QUICK_MODELS, SUITES, get_suite
 from svdkl.experiments.task import sample
 
 SMOKE = get_suite("smoke")

@@ -10,7 +10,8 @@ from svdkl.experiments.commands import main
 from svdkl.experiments.datasets import SOURCES
 from svdkl.experiments.paper import TABLES
 from svdkl.experiments.results import folder_of, write_result
-from svdkl.experiments.suites import Task, get_suite
+from svdkl.experiments.suite import Task
+from svdkl.experiments.suites import get_suite
 from svdkl.experiments.tables import suite_tables
 
 PROVENANCE = {

@@ -16,7 +16,8 @@ from svdkl.experiments.baselines import MODELS, make_baseline, make_image_baseli
 from svdkl.experiments.baselines.image_networks import BUDGETS, NETWORKS, ImageClassifier, build_network
 from svdkl.experiments.datasets import SOURCES
 from svdkl.experiments.results import read_results
-from svdkl.experiments.suites import QUICK_MODELS, SUITES, Task, get_suite, parse_only, select
+from svdkl.experiments.suite import Task, parse_only, select
+from svdkl.experiments.suites import QUICK_MODELS, SUITES, get_suite
 from svdkl.experiments.task import run_task
 from svdkl.features.augment import CropAndFlip
 from svdkl.features.convnet import LeNet

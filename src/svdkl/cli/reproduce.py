@@ -46,7 +46,8 @@ def reproduce(
     """
     from svdkl.experiments.progress import duration
     from svdkl.experiments.runner import Place, plan_suite, run_suite
-    from svdkl.experiments.suites import QUICK, get_suite, parse_only, select
+    from svdkl.experiments.suite import parse_only, select
+    from svdkl.experiments.suites import QUICK, get_suite
 
     chosen = get_suite(f"{QUICK}{suite}" if quick else suite)
     tasks = select(chosen, parse_only(only))

@@ -6,7 +6,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import NoReturn
 
-from svdkl.experiments.suites import SUITES, WHOLE, Task, get_suite, parse_only, select
+from svdkl.experiments.suite import WHOLE, Task, parse_only, select
+from svdkl.experiments.suites import SUITES, get_suite
 
 WRONG_ARGUMENTS, FAILED, INTERRUPTED = 2, 1, 130
 

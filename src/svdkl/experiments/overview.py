@@ -9,7 +9,8 @@ from pathlib import Path
 from svdkl.experiments.baselines import TITLES
 from svdkl.experiments.measures import MEASURES
 from svdkl.experiments.results import Result, read_results
-from svdkl.experiments.suites import WHOLE, Suite, get_suite
+from svdkl.experiments.suite import WHOLE, Suite
+from svdkl.experiments.suites import get_suite
 from svdkl.experiments.tables import column, row
 
 PLACE = re.compile(r"(<!-- results: (\S+) (\S+) -->\n).*?(<!-- end of results -->)", re.DOTALL)

@@ -12,7 +12,7 @@ from svdkl.experiments.datasets.covertype import COVERTYPE
 from svdkl.experiments.datasets.diabetes import DIABETES
 from svdkl.experiments.datasets.flights import ROWS as FLIGHTS
 from svdkl.experiments.results import Result
-from svdkl.experiments.suites import Suite, Task
+from svdkl.experiments.suite import Suite, Task
 
 
 class Images(NamedTuple):

@@ -13,7 +13,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
 
-from svdkl.experiments.suites import WHOLE, Suite, Task
+from svdkl.experiments.suite import WHOLE, Suite, Task
 
 FILES = ("metrics", "config", "provenance")
 PART = ".part"

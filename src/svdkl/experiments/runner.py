@@ -21,7 +21,8 @@ from svdkl.experiments.results import (
     open_scratch,
     read_results,
 )
-from svdkl.experiments.suites import SUITES, Suite, Task
+from svdkl.experiments.suite import Suite, Task
+from svdkl.experiments.suites import SUITES
 
 GRACE = 10.0  # seconds that an interrupted task has to end by itself
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")

@@ -12,7 +12,7 @@ from svdkl.experiments.measures import MEASURES, OUTSIDE, Measure
 from svdkl.experiments.paper import REMARKS, tables_on, time_ratio
 from svdkl.experiments.progress import duration
 from svdkl.experiments.results import Result, read_results
-from svdkl.experiments.suites import WHOLE, Suite
+from svdkl.experiments.suite import WHOLE, Suite
 from svdkl.experiments.verdicts import OURS, verdicts
 
 ByModel = dict[str, list[Result]]

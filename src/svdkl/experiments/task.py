@@ -25,7 +25,7 @@ from svdkl.experiments.datasets import ImageSet, hold_out, load_dataset, split
 from svdkl.experiments.datasets.dataset import Array, Inputs, Rows
 from svdkl.experiments.provenance import provenance
 from svdkl.experiments.results import checkpoint_of, folder_of, open_scratch, remove_remains, write_result
-from svdkl.experiments.suites import WHOLE, Suite, Task
+from svdkl.experiments.suite import WHOLE, Suite, Task
 from svdkl.metrics import auroc_ood, evaluate_classification, evaluate_regression, fpr95
 from svdkl.training.checkpoint import Checkpoint
 

@@ -7,7 +7,7 @@ from statistics import mean, stdev
 from svdkl.experiments.baselines import TITLES
 from svdkl.experiments.measures import MEASURES, Measure
 from svdkl.experiments.results import Result
-from svdkl.experiments.suites import Suite
+from svdkl.experiments.suite import Suite
 
 OURS = ("svdkl_paper", "svdkl")
 RIVALS = ("dnn", "cnn", "dnn_temperature", "dnn_plus", "cnn_plus", "dnn_gp", "cnn_gp")

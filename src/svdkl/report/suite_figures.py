@@ -10,7 +10,7 @@ import numpy as np
 from svdkl.experiments.baselines import TITLES
 from svdkl.experiments.measures import MEASURES
 from svdkl.experiments.results import Result, read_results
-from svdkl.experiments.suites import WHOLE, Suite
+from svdkl.experiments.suite import WHOLE, Suite
 from svdkl.report.figures.scaling import Curve, scaling
 
 LEVEL = "klsp_gp"  # fitted to all rows only, and drawn as a level
