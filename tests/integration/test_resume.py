@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
+from torch import nn
 
-from svdkl.training.checkpoint import Checkpoint, Snapshot
+from svdkl.training.checkpoint import Checkpoint, Snapshot, optimiser_tensors, restore_optimiser
 
 SCRIPT = Path(__file__).parent / "interrupted_run.py"
 ENVIRONMENT = {**os.environ, "SVDKL_UNCHECKED_SHAPES": "1"}
@@ -62,6 +63,33 @@ def test_round_trip(tmp_path):
     assert loaded.numbers == {"epoch": 3}
     assert torch.equal(loaded.tensors["module"]["weight"], torch.full((1000,), 2.5))
     assert [path.name for path in checkpoint.path.parent.iterdir()] == ["state.safetensors"]
+
+
+def test_moments_have_the_order_in_memory_of_their_parameters(tmp_path):
+    """A file has tensors in one order, convolutions may have them in another, and a fused step reads them as they lie."""
+
+    def steps(net, optimiser, count):
+        for _ in range(count):
+            optimiser.zero_grad()
+            net(x).square().sum().backward()
+            optimiser.step()
+
+    x = torch.randn(5, 3, 8, 8)
+    net = nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)
+    optimiser = torch.optim.AdamW(net.parameters(), fused=True)
+    steps(net, optimiser, 3)
+    checkpoint = Checkpoint(tmp_path / "state.safetensors")
+    parts = {"module": net.state_dict(), "optimiser": optimiser_tensors(optimiser, net)}
+    checkpoint.save(Snapshot("network", parts, {}))
+    steps(net, optimiser, 2)
+
+    again = nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)
+    resumed = torch.optim.AdamW(again.parameters(), fused=True)
+    found = checkpoint.load().tensors
+    again.load_state_dict(found["module"])
+    restore_optimiser(resumed, again, found["optimiser"])
+    steps(again, resumed, 2)
+    assert torch.equal(again.weight, net.weight)
 
 
 def test_a_failed_write_keeps_what_was_there(tmp_path, monkeypatch):

@@ -40,6 +40,20 @@ def test_rows_do_not_depend_on_each_other(make, shape, features, parameters):
     torch.testing.assert_close(net(x)[1:2], net(x[1:2]), rtol=1e-4, atol=1e-5)
 
 
+@each_net
+def test_order_in_memory_changes_nothing(make, shape, features, parameters):
+    net, x = make().eval().double(), torch.randn(4, *shape, dtype=torch.float64)
+    h = net(x)
+    # Channel by channel: neither the images nor the weights as the network wants them.
+    plain = make().eval().double().to(memory_format=torch.contiguous_format)
+    plain.load_state_dict(net.state_dict())
+    weights = [p for p in plain.parameters() if p.dim() == 4]
+    assert weights
+    assert all(weight.is_contiguous() for weight in weights)
+    torch.testing.assert_close(plain(x), h)
+    torch.testing.assert_close(net(x.contiguous(memory_format=torch.channels_last)), h)
+
+
 def test_other_images():
     assert LeNet(3, 32, 10)(torch.randn(2, 3, 32, 32)).shape == (2, 10)
     assert CifarQuick(1, 28, 10)(torch.randn(2, 1, 28, 28)).shape == (2, 10)

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 from torch.nn.functional import pad
 
-from svdkl.features.convnet import start_weights
+from svdkl.features.convnet import pixel_by_pixel, start_weights
 from svdkl.shapes import Float, Tensor
 
 
@@ -43,7 +43,7 @@ class ResNet(nn.Module):
 
     def forward(self, x: Float[Tensor, "B K H W"]) -> Float[Tensor, "B Q"]:
         """Features of each image, at least 0."""
-        return self.blocks(self.first(x)).mean((2, 3))
+        return self.blocks(self.first(pixel_by_pixel(x))).mean((2, 3))
 
 
 class _Block(nn.Module):

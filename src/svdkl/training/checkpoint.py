@@ -126,4 +126,11 @@ def restore_optimiser(optimiser: torch.optim.Optimizer, module: nn.Module, tenso
     for key, value in tensors.items():
         name, _, part = key.rpartition(":")
         if name in parameters:
-            optimiser.state[parameters[name]][part] = value.to(parameters[name].device, copy=True)
+            optimiser.state[parameters[name]][part] = _laid_out_as(parameters[name], value)
+
+
+def _laid_out_as(parameter: Tensor, value: Tensor) -> Tensor:
+    """A copy of a moment with the parameter's order in memory, in which the fused optimiser walks over both at once."""
+    if value.shape != parameter.shape:
+        return value.to(parameter.device, copy=True)
+    return torch.empty_like(parameter, dtype=value.dtype, requires_grad=False).copy_(value)
