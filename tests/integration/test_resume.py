@@ -66,7 +66,7 @@ def test_round_trip(tmp_path):
 
 
 def test_moments_have_the_order_in_memory_of_their_parameters(tmp_path):
-    """A file has tensors in one order, convolutions may have them in another, and a fused step reads them as they lie."""
+    """A file has tensors in one order, convolutions may have another, and a fused step reads them as they lie."""
 
     def steps(net, optimiser, count):
         for _ in range(count):

@@ -145,7 +145,7 @@ def start_weights(net: nn.Module, rule: Callable[[Tensor], Tensor] = HE) -> None
             rule(module.weight)
             if module.bias is not None:
                 nn.init.zeros_(module.bias)
-    net.to(memory_format=torch.channels_last)
+    net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's own stubs leave it out
 
 
 def _check_size(image_size: int, least: int) -> None:
