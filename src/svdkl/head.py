@@ -7,6 +7,7 @@ import torch
 
 from svdkl.additive import AdditiveGPs, HeadState, require_choice, require_positive
 from svdkl.expectation import Part, expectation_over_marginals, expectation_over_samples
+from svdkl.familiarity import Familiarity
 from svdkl.kernels import KernelLike
 from svdkl.likelihoods import LikelihoodLike, build_likelihood
 from svdkl.mixing import Mixing
@@ -132,6 +133,7 @@ class GPHead(AdditiveGPs):
                 f"gps='features'."
             )
 
+        self.familiarity = Familiarity(num_features)
         self.mixing = Mixing(num_gps, num_outputs)
         self.likelihood = build_likelihood(likelihood, num_outputs)
         # With two points a dimension the second moments of the points are exact.
@@ -230,7 +232,8 @@ class GPHead(AdditiveGPs):
         def split(part: Tensor) -> Uncertainty:
             posterior, prior = self.marginals(part, known), self.prior_marginals(part, known)
             points = latent_points(self.likelihood, self.mixing, posterior, self.normal_points)
-            return uncertainty(self.likelihood, self.mixing, points, posterior, prior, self._share_left(part))
+            share_left, strangeness = self._share_left(part), self.familiarity.strangeness(part)
+            return uncertainty(self.likelihood, self.mixing, points, posterior, prior, share_left, strangeness)
 
         return self._in_parts(h, split)
 

@@ -58,6 +58,11 @@ class SVDKL(nn.Module):
         """Fit the lattice to the features of a sample of inputs: once, before training from scratch."""
         self.head.bounding.set_ranges(self.net(x))
 
+    @torch.no_grad()
+    def remember(self, x: Tensor) -> None:
+        """Let ``ood_score`` know which features come together, from a thousand rows in random order, after training."""
+        self.head.familiarity.remember(self.net(x))
+
     def elbo(
         self,
         x: Tensor,

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from svdkl.familiarity import MOST_ROWS
 from svdkl.head import GPHead
 from svdkl.likelihoods import LikelihoodLike, build_likelihood
 from svdkl.model import SVDKL
@@ -104,6 +105,8 @@ def train(
     if config.evidence:
         fit_held_out_evidence(model, held_out, config, generator.manual_seed(config.seed))
         processes.equalise(model.state_dict().values())  # all have done the same; rounding need not be
+    sample = source.sample(MOST_ROWS, generator.manual_seed(config.seed))
+    head.familiarity.remember(map_inputs(sample, net.eval()))
     return model.eval()
 
 

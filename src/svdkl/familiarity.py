@@ -1,0 +1,102 @@
+"""Which combinations of features training has seen.
+
+Each GP of the head sees one feature or a few, and cannot tell that features which are all usual never came together.
+A GP on all of them at once can: given the features of some training rows, what is left of its variance at a new row?
+Only the direction of a row counts, measured from the mean in standard deviations; how far out a row lies is what the
+head's own GPs know.
+"""
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from svdkl.shapes import Float, Tensor
+
+MOST_ROWS = 1024
+NOISE = 0.1  # of each remembered row, relative to the prior variance
+STEEPNESS = 2.0  # two rows as far apart as half of all pairs are have a covariance of exp(-2)
+SMALLEST_SCALE = 1e-6  # a deviation below so much of the largest is that of a feature without any
+
+
+class Familiarity(nn.Module):
+    """A GP on the directions of all features together, conditioned on rows that are remembered.
+
+    Attributes
+    ----------
+    rows
+        Features (M, Q) of the remembered rows, at most ``MOST_ROWS``; none at first.
+    """
+
+    rows: Tensor
+
+    def __init__(self, num_features: int) -> None:
+        super().__init__()
+        self.register_buffer("rows", torch.empty(0, num_features))
+        self._known: _Known | None = None
+
+    @torch.no_grad()
+    def remember(self, h: Float[Tensor, "B Q"], share: float = 1.0) -> None:
+        """Remember rows in random order: these for a share of the memory, for the rest of it those of before."""
+        new = h.detach()[:MOST_ROWS]
+        kept = round((1 - share) * min(MOST_ROWS, len(self.rows) + len(new)))
+        old = self.rows[:kept]
+        self.rows = torch.cat([old.to(new), new[: MOST_ROWS - len(old)]]).to(self.rows.dtype)
+        # In random order again, so that the next to come replace some of both.
+        order = torch.randperm(len(self.rows), generator=torch.Generator().manual_seed(len(old)))
+        self.rows = self.rows[order.to(self.rows.device)]
+        self._known = None
+
+    @torch.no_grad()
+    def strangeness(self, h: Float[Tensor, "B Q"]) -> Float[Tensor, "B"]:
+        """Share of the prior variance that the remembered rows leave at each row; 0 if there are none to tell."""
+        if len(self.rows) == 0:
+            return h.new_zeros(len(h))
+        known = self._known
+        if known is None or known.directions.device != h.device:
+            known = self._known = _Known(self.rows.to(h.device))
+        return known.variance(h).to(h.dtype)
+
+    def _apply(self, *arguments: Any, **options: Any) -> "Familiarity":
+        self._known = None
+        return super()._apply(*arguments, **options)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
+        rows = state_dict.get(f"{prefix}rows")
+        if isinstance(rows, Tensor) and rows.dim() == 2 and rows.shape[1] == self.rows.shape[1]:
+            self.rows = self.rows.new_empty(
+                rows.shape
+            )  # a model that was trained remembers, one that is built does not
+        self._known = None
+        super()._load_from_state_dict(state_dict, prefix, *others)
+
+
+class _Known:
+    """What follows from the remembered rows, once."""
+
+    def __init__(self, rows: Tensor) -> None:
+        rows = rows.double()
+        self.centre = rows.mean(0)
+        deviation = rows.std(0, correction=0)
+        constant = deviation <= SMALLEST_SCALE * deviation.max()
+        self.factor = torch.where(constant, 0.0, 1 / deviation)
+        self.directions = self._direction(rows)
+        distances = self._distances(self.directions)
+        apart = distances[distances > 1e-12]
+        self.rate = STEEPNESS / apart.median() if len(apart) else distances.new_ones(())
+        covariance = torch.exp(-self.rate * distances) + NOISE * torch.eye(len(rows)).to(rows)
+        self.root = torch.linalg.cholesky(covariance)
+
+    def variance(self, h: Tensor) -> Tensor:
+        """Posterior variance of a GP of variance 1."""
+        covariance = torch.exp(-self.rate * self._distances(self._direction(h.double())))
+        explained = torch.linalg.solve_triangular(self.root, covariance.mT, upper=False).square().sum(0)
+        return (1 - explained).clamp(0, 1)
+
+    def _direction(self, h: Tensor) -> Tensor:
+        return nn.functional.normalize((h - self.centre) * self.factor, dim=1)
+
+    def _distances(self, directions: Tensor) -> Tensor:
+        """Squared, to all remembered rows."""
+        sizes = directions.square().sum(1)[:, None] + self.directions.square().sum(1)
+        return (sizes - 2 * directions @ self.directions.mT).clamp_min(0)
