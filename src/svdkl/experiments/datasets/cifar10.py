@@ -12,13 +12,13 @@ import numpy as np
 import pyarrow.compute as pc
 
 from svdkl.experiments.datasets.dataset import ImageSet
-from svdkl.experiments.datasets.files import check_columns, data_folder, read_table
+from svdkl.experiments.datasets.files import check_columns, read_table
 from svdkl.experiments.datasets.image_files import (
     Part,
     check_part,
     decode_picture,
     join_parts,
-    missing_images,
+    locate_images,
     unreadable,
 )
 
@@ -32,11 +32,7 @@ ADDRESS = f"https://www.cs.toronto.edu/~kriz/{ARCHIVE}"
 
 def locate_cifar10(data_dir: Path | None = None, download: bool = False) -> Path:
     """The file of the pictures."""
-    folder = data_folder(data_dir)
-    path = next((path for name in (STRIPS, ARCHIVE) if (path := folder / name).is_file()), None)
-    if path is None:
-        raise missing_images("CIFAR-10", f"{ARCHIVE} or {STRIPS}", folder, ADDRESS)
-    return path
+    return locate_images("CIFAR-10", STRIPS, ARCHIVE, ADDRESS, data_dir)
 
 
 def load_cifar10(data_dir: Path | None = None, download: bool = False) -> ImageSet:

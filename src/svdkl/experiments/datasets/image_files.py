@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from svdkl.experiments.datasets.dataset import Array, ImageSet
-from svdkl.experiments.datasets.files import VARIABLE
+from svdkl.experiments.datasets.files import VARIABLE, data_folder
 
 Bytes = npt.NDArray[np.uint8]
 Part = tuple[Bytes, Array]  # images and their classes
@@ -23,6 +23,15 @@ def missing_images(name: str, files: str, folder: Path, address: str) -> FileNot
         f"Expected {files} in {folder}, found none: get {name} from {address}, and name its folder by --data-dir or "
         f"{VARIABLE}."
     )
+
+
+def locate_images(name: str, table: str, archive: str, address: str, data_dir: Path | None) -> Path:
+    """The file of a set's pictures: as one table, or as the published archive."""
+    folder = data_folder(data_dir)
+    path = next((path for file in (table, archive) if (path := folder / file).is_file()), None)
+    if path is None:
+        raise missing_images(name, f"{archive} or {table}", folder, address)
+    return path
 
 
 def unreadable(path: Path, error: Exception) -> ValueError:

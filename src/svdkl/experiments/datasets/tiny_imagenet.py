@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 
 from svdkl.experiments.datasets.dataset import ImageSet
-from svdkl.experiments.datasets.files import check_columns, data_folder, read_table
+from svdkl.experiments.datasets.files import check_columns, read_table
 from svdkl.experiments.datasets.image_files import (
     Part,
     check_part,
     decode_picture,
     join_parts,
-    missing_images,
+    locate_images,
     unreadable,
 )
 
@@ -52,11 +52,7 @@ Pictures = list[tuple[bytes, str]]  # with the class, by its number in WordNet
 
 def locate_tiny_imagenet20(data_dir: Path | None = None, download: bool = False) -> Path:
     """The file of the pictures."""
-    folder = data_folder(data_dir)
-    path = next((path for name in (TABLE, ARCHIVE) if (path := folder / name).is_file()), None)
-    if path is None:
-        raise missing_images("Tiny-ImageNet", f"{ARCHIVE} or {TABLE}", folder, ADDRESS)
-    return path
+    return locate_images("Tiny-ImageNet", TABLE, ARCHIVE, ADDRESS, data_dir)
 
 
 def load_tiny_imagenet20(data_dir: Path | None = None, download: bool = False) -> ImageSet:
