@@ -357,6 +357,20 @@ def test_control_c_from_a_terminal(place, tmp_path):
     assert "Traceback" not in rest
 
 
+def test_a_report_shows_the_classes_that_are_asked_for(call, place):
+    call("report classes new.parquet --drop rent --class dear --class cheap --out both.html")
+    call("report classes new.parquet --drop rent --class cheap --out one.html")
+    both, one = ((place / name).read_text() for name in ("both.html", "one.html"))
+    assert "which moves dear most" in both
+    assert "which moves cheap most" in both
+    assert "which moves cheap most" in one
+    assert "which moves dear most" not in one
+    refusal = call("report classes new.parquet --drop rent --class never --out none.html", code=2)
+    assert "'never'" in refusal
+    assert "Traceback" not in refusal
+    assert not (place / "none.html").exists()
+
+
 def test_shell_blocks_of_the_document(tmp_path, monkeypatch):
     """Every command of docs/command-line.md runs as it stands there, one after the other in one folder."""
     monkeypatch.chdir(tmp_path)

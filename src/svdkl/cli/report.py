@@ -20,6 +20,14 @@ def report(
     target: Annotated[
         str | None, typer.Option(metavar="COL", help="Column of the targets; else what the model was trained on.")
     ] = None,
+    classes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--class",
+            metavar="NAME",
+            help="A class or target whose process's covariances are shown; may be given many times.",
+        ),
+    ] = None,
     drop: DROP = None,
     ignore_extra: IGNORE_EXTRA = False,
     json: JSON = False,
@@ -32,7 +40,7 @@ def report(
     X, y = _read(estimator, file, column)
     from svdkl.report import write_report
 
-    write_report(estimator, X, y, out, run=facts)
+    write_report(estimator, X, y, out, run=facts, classes=classes or ())
     if json:
         print_json({"out": out, "rows": len(y), "model": model})
     else:
