@@ -37,11 +37,16 @@ class Familiarity(nn.Module):
 
     @torch.no_grad()
     def remember(self, h: Float[Tensor, "B Q"], share: float = 1.0) -> None:
-        """Remember rows in random order: these for a share of the memory, for the rest of it those of before."""
-        new = h.detach()[:MOST_ROWS]
+        """Remember rows in random order: these for a share of the memory, for the rest of it those of before.
+
+        Of rows of before only the features are known, as the network gave them then.
+        """
+        new = h.detach()[:MOST_ROWS].to(self.rows)
+        if not bool(torch.isfinite(new).all()):
+            raise ValueError("Expected finite features to remember, got NaN or infinity: check inputs and weights.")
         kept = round((1 - share) * min(MOST_ROWS, len(self.rows) + len(new)))
         old = self.rows[:kept]
-        self.rows = torch.cat([old.to(new), new[: MOST_ROWS - len(old)]]).to(self.rows.dtype)
+        self.rows = torch.cat([old, new[: MOST_ROWS - len(old)]])
         # In random order again, so that the next to come replace some of both.
         order = torch.randperm(len(self.rows), generator=torch.Generator().manual_seed(len(old)))
         self.rows = self.rows[order.to(self.rows.device)]
@@ -49,8 +54,8 @@ class Familiarity(nn.Module):
 
     @torch.no_grad()
     def strangeness(self, h: Float[Tensor, "B Q"]) -> Float[Tensor, "B"]:
-        """Share of the prior variance that the remembered rows leave at each row; 0 if there are none to tell."""
-        if len(self.rows) == 0:
+        """Share of the prior variance that the remembered rows leave at each row; 0 where fewer than two can tell."""
+        if len(self.rows) < 2:
             return h.new_zeros(len(h))
         known = self._known
         if known is None or known.directions.device != h.device:
@@ -62,11 +67,10 @@ class Familiarity(nn.Module):
         return super()._apply(*arguments, **options)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
-        rows = state_dict.get(f"{prefix}rows")
-        if isinstance(rows, Tensor) and rows.dim() == 2 and rows.shape[1] == self.rows.shape[1]:
-            self.rows = self.rows.new_empty(
-                rows.shape
-            )  # a model that was trained remembers, one that is built does not
+        # One that was trained remembers, one that is built does not; models of before knew no memory at all.
+        rows = state_dict.setdefault(f"{prefix}rows", self.rows.new_empty(0, self.rows.shape[1]))
+        if rows.dim() == 2 and rows.shape[1] == self.rows.shape[1]:
+            self.rows = self.rows.new_empty(rows.shape)
         self._known = None
         super()._load_from_state_dict(state_dict, prefix, *others)
 

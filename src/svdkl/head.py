@@ -219,11 +219,15 @@ class GPHead(AdditiveGPs):
 
     def log_predictive(self, h: Float[Tensor, "B Q"], y: Tensor, state: HeadState | None = None) -> Float[Tensor, "B"]:
         """Log p(y_i | x_i) of each row."""
-        with torch.autocast(h.device.type, enabled=False):
-            h = self._enter(h)
-            y = self.likelihood.targets(y, h.shape[0])
-            self.likelihood.check_range(y)
-            return predictive_log_density(self.likelihood, self.mixing, self.marginals(h, state), self.normal_points, y)
+        y = self.likelihood.targets(y, h.shape[0])
+        self.likelihood.check_range(y)
+        known = state or self.state()
+
+        def density(part: Tensor, targets: Tensor) -> Tensor:
+            marginals = self.marginals(part, known)
+            return predictive_log_density(self.likelihood, self.mixing, marginals, self.normal_points, targets)
+
+        return self._in_parts(h, density, y)
 
     def uncertainty(self, h: Float[Tensor, "B Q"], state: HeadState | None = None) -> Uncertainty:
         """Where the uncertainty of each row's prediction comes from."""
@@ -247,14 +251,17 @@ class GPHead(AdditiveGPs):
 
     # ---------------------------------------------------------------------------------------------------- internal
 
-    def _in_parts(self, h: Tensor, function: Callable[[Tensor], Any]) -> Any:
-        """Call a function of rows on as many at a time as the latent points of each leave room for."""
+    def _in_parts(self, h: Tensor, function: Callable[..., Any], *others: Tensor) -> Any:
+        """Call a function of rows, and of what else has a row for each, on as many at a time as their latent points
+        leave room for.
+        """
         with torch.autocast(h.device.type, enabled=False):
             room = POINTS_IN_CACHE if h.device.type == "cpu" else POINTS_IN_MEMORY
             at_once = max(1, room // (len(self.normal_points) * self.num_outputs))
             if torch.compiler.is_compiling() or len(h) <= at_once:
-                return function(h)
-            parts = [function(part) for part in h.split(at_once)]
+                return function(h, *others)
+            blocks = zip(*(tensor.split(at_once) for tensor in (h, *others)), strict=True)
+            parts = [function(*block) for block in blocks]
             if isinstance(parts[0], Tensor):
                 return torch.cat(parts)
             return type(parts[0])(*(torch.cat(fields) for fields in zip(*parts, strict=True)))

@@ -15,7 +15,7 @@ LAYERS = [
     ["features", "bank", "mixing", "likelihoods"],
     ["additive"],
     ["expectation", "objective", "prediction"],
-    ["uncertainty"],
+    ["uncertainty", "familiarity"],
     ["head"],
     ["model"],
     ["training"],

@@ -165,20 +165,22 @@ def test_the_held_out_evidence_finds_a_noise_that_training_has_not_come_down_to(
     assert 0.4 < (error / predicted.variance[:, 0]).mean() < 2
 
 
+@pytest.mark.parametrize("weight", [None, torch.tensor([0.5, 2.0, 1.5, 0.0, 3.0])])
 @pytest.mark.parametrize("likelihood", ["gaussian", "student_t"])
-def test_three_rows_stand_for_the_noise_that_training_ended_with(likelihood):
+def test_three_rows_stand_for_the_noise_that_training_ended_with(likelihood, weight):
     torch.manual_seed(0)
     head = GPHead(2, 1, likelihood, grid_size=8).double()
-    rows = Rows(torch.randn(5, 2).double(), torch.randn(5).double())
+    rows = Rows(torch.randn(5, 2).double(), torch.randn(5).double(), weight)
+    counted = torch.ones(5) if weight is None else weight
     with torch.no_grad():
         before = head.predict(rows.x).noise_variance[0, 0]
-        squares = (rows.y - head.predict(rows.x).mean[:, 0]).square().sum()
+        squares = (counted * (rows.y - head.predict(rows.x).mean[:, 0]).square()).sum()
         expected = ExpectedNoise(head)
         penalty = -3 * head.likelihood.log_prob(torch.zeros(1, 1).double(), before.sqrt().view(1, 1)).sum()
         close(expected.penalty(), penalty)
         share = expected.start(head, rows, torch.tensor([0.7, 1.3], dtype=torch.float64))
         noise = head.predict(rows.x).noise_variance[0, 0]
-    close(noise, (squares + 3 * before) / 8)
+    close(noise, (squares + 3 * before) / (counted.sum() + 3))
     outputs = (head.mixing.weight[0].detach() * torch.tensor([0.7, 1.3])).square().sum()
     assert share == pytest.approx(float((noise / outputs).sqrt()))
     classes = ExpectedNoise(GPHead(2, 3, grid_size=8))

@@ -114,8 +114,35 @@ def test_probabilities_are_the_expected_softmax(num_outputs):
         f = mean + variance.sqrt() * torch.randn(200_000, *mean.shape)
         draws = head.mixing(f).softmax(-1)
     standard_error = draws.std(0) / len(draws) ** 0.5
-    # The quasi-random points are a fixed rule of 128 points; its own error counts beside that of the draws.
-    assert ((head.predict_proba(h) - draws.mean(0)).abs() - 5 * standard_error).max().item() < 1e-2
+    # Two classes are a quadrature; more are a fixed rule of few points, whose own error counts beside the draws'.
+    own = 1e-5 if num_outputs == 2 else 1e-2
+    assert ((head.predict_proba(h) - draws.mean(0)).abs() - 5 * standard_error).max().item() < own
+
+
+@pytest.mark.parametrize("num_outputs", [2, 5])
+def test_uncertainty_of_classes_is_that_of_many_draws(num_outputs):
+    """Entropy of the mean, mean of the entropies, and what is left of the variance: from draws, and from marginals."""
+    head = random_head(5, num_outputs, grid_size=12)
+    head.familiarity.remember(torch.randn(40, 4))
+    h = torch.randn(8, 4)
+    with torch.no_grad():
+        mean, variance = head.marginals(h)
+        g = head.mixing(mean + variance.sqrt() * torch.randn(100_000, *mean.shape))
+        p = g.softmax(-1)
+        entropies = -(p * p.clamp_min(1e-30).log()).sum(-1)
+        average = p.mean(0)
+        total = -(average * average.log()).sum(-1)
+        prior = head.prior_marginals(h, head.state())
+        squared = head.mixing.weight.square()  # Var g_c = sum_j A_cj^2 Var f_j
+        share = (variance @ squared.T).sum(-1) / (prior.variance @ squared.T).sum(-1)
+    u = head.uncertainty(h)
+    own = 3e-3 if num_outputs == 2 else 2e-2  # of the draws, and of the rule of few points
+    assert (u.total - total).abs().max().item() < own
+    assert (u.aleatoric - entropies.mean(0)).abs().max().item() < own
+    assert u.epistemic.max().item() > 5 * own  # there is something to tell apart
+    known = 1 - (1 - share).clamp_min(0) * (1 - head.familiarity.strangeness(h)) + (share - 1).clamp_min(0)
+    close(u.ood_score, known, "float32")
+    close(u.latent_variance, variance @ squared.T, "float32")
 
 
 @pytest.mark.parametrize("likelihood", ["softmax", "gaussian"])

@@ -5,7 +5,10 @@ import pytest
 import torch
 from refusals import refused
 
-from svdkl import SVDKLRegressor
+from svdkl import SVDKLClassifier, SVDKLRegressor
+from svdkl.estimators.encodings import trial_epochs
+from svdkl.estimators.planning import plan_fit
+from svdkl.estimators.settings import training_config
 
 SMALL = {
     "hidden": (32,),
@@ -226,9 +229,25 @@ def test_short_runs_choose_the_encoding_that_the_targets_want():
     assert chosen == ["piecewise", "plain"]
 
 
+def test_a_plan_counts_the_short_runs(monkeypatch):
+    x, y = np.random.default_rng(0).normal(size=(2, 200, 1))
+    seconds = {}
+    for epochs in (0, 10**6):
+        monkeypatch.setattr("svdkl.estimators.planning.trial_epochs", lambda *others, epochs=epochs: epochs)
+        model = SVDKLRegressor(hidden=(4,), num_features=2, grid_size=8, max_iter=10)
+        seconds[epochs] = plan_fit(model, x, y[:, 0], 200).seconds
+    assert seconds[10**6] > 1000 * seconds[0]
+    config = training_config(SVDKLRegressor(max_iter=50), 200, True, 0)
+    assert trial_epochs(SVDKLRegressor(), 200, config) == 10
+    assert trial_epochs(SVDKLRegressor(encoding="both"), 200, config) == 0
+    assert trial_epochs(SVDKLClassifier(), 200, config) == 0
+
+
 def test_no_runs_where_the_encoding_is_given_or_no_rows_are_held_out(monkeypatch):
     monkeypatch.setattr("svdkl.estimators.fitting.try_encodings", None)
-    x, y = np.random.default_rng(0).normal(size=(2, 60, 1))
+    x, y = np.random.default_rng(0).normal(size=(2, 200, 1))
+    with pytest.raises(TypeError, match="not callable"):  # they would be run
+        SVDKLRegressor(hidden=(4,), num_features=2, grid_size=8, max_iter=6).fit(x, y[:, 0])
     for options in ({"encoding": "both"}, {"early_stopping": False, "evidence": False}, {"max_iter": 5}):
         model = SVDKLRegressor(**{"hidden": (4,), "num_features": 2, "grid_size": 8, "max_iter": 6, **options})
         model.fit(x, y[:, 0])

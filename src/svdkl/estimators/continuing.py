@@ -8,6 +8,7 @@ from svdkl.estimators.settings import Model
 from svdkl.familiarity import MOST_ROWS
 from svdkl.model import SVDKL
 from svdkl.training.config import TrainingConfig
+from svdkl.training.distributed import joined
 from svdkl.training.evidence import fit_held_out_evidence
 from svdkl.training.history import Epoch, History
 from svdkl.training.loop import run_stage
@@ -49,4 +50,5 @@ def continue_training(
             fit_held_out_evidence(model, held_out, config, generator)
         new = inputs.sample(MOST_ROWS, generator.manual_seed(config.seed))
         model.head.familiarity.remember(map_inputs(new, model.net.eval()), min(1.0, inputs.num_rows / num_data))
+        joined().equalise(model.state_dict().values())
     model.eval()

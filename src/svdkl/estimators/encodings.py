@@ -22,15 +22,22 @@ FEWEST_EPOCHS = 5
 
 
 def is_open(estimator: Any, source: Source, held_out: Rows, config: TrainingConfig) -> bool:
-    """Whether runs are to choose: for real targets of a table that is not large, with other rows to judge by."""
-    wanted = estimator._task == "regression" and estimator.encoding == "auto" and estimator.net is None
+    """Whether runs are to choose: where they are wanted, with other rows to judge by."""
     judged = isinstance(source, InMemory) and source.rows is not held_out
-    return wanted and judged and source.num_rows < MANY_ROWS and config.epochs > FEWEST_EPOCHS
+    return judged and trial_epochs(estimator, source.num_rows, config) > 0
+
+
+def trial_epochs(estimator: Any, num_rows: int, config: TrainingConfig) -> int:
+    """Epochs of each run; 0 where none is wanted: for classes, in large tables, where the encoding is given."""
+    wanted = estimator._task == "regression" and estimator.encoding == "auto" and estimator.net is None
+    if not wanted or num_rows >= MANY_ROWS or config.epochs <= FEWEST_EPOCHS:
+        return 0
+    return max(FEWEST_EPOCHS, round(TRIAL_SHARE * config.epochs))
 
 
 def try_encodings(estimator: Any, source: Source, held_out: Rows, config: TrainingConfig) -> str:
     """The encoding whose network does best on the held-out rows after a short run; all runs start alike."""
-    epochs = max(FEWEST_EPOCHS, round(TRIAL_SHARE * config.epochs))
+    epochs = trial_epochs(estimator, source.num_rows, config)
     short = replace(config, recipe="dnn", pretrain_epochs=epochs, joint_epochs=0)
     options, scores = estimator.network_options_, {}
     for encoding in TRIED:

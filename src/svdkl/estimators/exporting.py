@@ -96,6 +96,7 @@ def export_model(estimator: DeepKernelEstimator, path: Any, format: str = "onnx"
     if format == "onnx":
         _require_onnx()
     rows = synthetic_rows(estimator) if X is None else estimator._encode(estimator._inputs(X, reset=False))
+    rows = rows.float()  # the file's input type, also for networks that take images as bytes
     checked_on = f"{len(rows):,} {'random' if X is None else 'given'} rows"
     folder.parent.mkdir(parents=True, exist_ok=True)
     beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from svdkl.estimators.encodings import TRIED, trial_epochs
 from svdkl.estimators.settings import (
     build_net,
     check_parameters,
@@ -103,7 +104,8 @@ def plan_fit(
     config = training_config(estimator, rows, held_out > 0, 0, epoch_rows)
     estimator.num_features_ = int(estimator.num_features)
     estimator.network_options_ = network_options(estimator, rows)
-    parameters, seconds = _trial(estimator, estimator._rows(given), config, epoch_rows or rows, held_out)
+    tried = len(TRIED) * trial_epochs(estimator, rows, config) if held_out and epoch_rows is None else 0
+    parameters, seconds = _trial(estimator, estimator._rows(given), config, epoch_rows or rows, held_out, tried)
     inputs = len(encoder.layout)
     return Plan(
         columns=_columns(X, encoder),
@@ -123,8 +125,13 @@ def _held_out(estimator: Any, num_rows: int) -> int:
     return held_out if holds_out(estimator) and held_out >= FEWEST_HELD_OUT else 0
 
 
-def _trial(estimator: Any, sample: Rows, config: TrainingConfig, rows: int, held_out: int) -> tuple[int, float]:
-    """Parameters of the model, and the seconds that all epochs would take: those of a few steps, times their number."""
+def _trial(
+    estimator: Any, sample: Rows, config: TrainingConfig, rows: int, held_out: int, tried: int
+) -> tuple[int, float]:
+    """Parameters of the model, and the seconds that all epochs would take: those of a few steps, times their number.
+
+    Before the run itself, networks with other encodings may be tried for some epochs.
+    """
     size = min(TRIAL_STEPS * config.batch_size, rows)
     fit = sample.take(torch.arange(size) % len(sample))
     scored = fit.take(slice(0, max(1, size * held_out // rows)))
@@ -143,6 +150,7 @@ def _trial(estimator: Any, sample: Rows, config: TrainingConfig, rows: int, held
         )
     seconds = 0.0
     epochs = {JOINT: config.joint_epochs, NETWORK: config.pretrain_epochs if has_head(estimator) else config.epochs}
+    epochs[NETWORK] += tried
     for stage in {epoch.stage for epoch in history.epochs}:
         seconds += min(epoch.seconds for epoch in history.of(stage)) / size * rows * epochs[stage]
     if config.evidence and isinstance(model, SVDKL):

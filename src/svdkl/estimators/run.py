@@ -97,7 +97,7 @@ def run(config: RunConfig | Mapping[str, Any]) -> Outcome:
     """
     if not isinstance(config, RunConfig):
         config = RunConfig(**config)
-    with group() as processes:
+    with group(str(config.options.get("device", "auto"))) as processes:
         out = Path(config.out)
         check_out(out, config.resume, config.overwrite)
         if goes_on(config.resume) and is_finished(out):

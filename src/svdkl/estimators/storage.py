@@ -1,5 +1,6 @@
 """A fitted estimator on disk: what it takes to make it again, none of it code."""
 
+import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ def save_estimator(estimator: Any, path: Any) -> None:
         "num_columns": fitted.get("n_features_in_"),
         "input_shape": fitted.get("input_shape_"),
         "column_names": fitted["feature_names_in_"].tolist() if "feature_names_in_" in fitted else None,
-        "history": [asdict(epoch) for epoch in estimator.history_],
+        "history": [_finite(asdict(epoch)) for epoch in estimator.history_],
         "num_rows_seen": estimator.num_rows_seen_,
         "split_seed": fitted.get("split_seed_"),
     }
@@ -75,7 +76,7 @@ def _restored(estimator: Any, content: dict[str, Any], tensors: dict[str, Tensor
         estimator.input_shape_ = tuple(content["input_shape"])
     if content["column_names"] is not None:
         estimator.feature_names_in_ = np.array(content["column_names"], dtype=object)
-    estimator.history_ = [Epoch(**epoch) for epoch in content["history"]]
+    estimator.history_ = [Epoch(**_with_infinity(epoch)) for epoch in content["history"]]
     estimator.n_iter_, estimator.loss_ = len(estimator.history_), estimator.history_[-1].train_loss
     estimator.num_rows_seen_ = content["num_rows_seen"]
     if content.get("split_seed") is not None:  # models of streamed tables, and older ones, have none
@@ -115,3 +116,12 @@ def _load_state(path: Path, module: torch.nn.Module, tensors: dict[str, Tensor])
             f"Expected the network that the model in {path} was saved with, got one with other parameters: pass the "
             f"same net to load."
         ) from error
+
+
+def _finite(epoch: dict[str, Any]) -> dict[str, Any]:
+    """JSON has no infinity, which is the score of an epoch that predicted a held-out row as impossible."""
+    return {name: None if value == math.inf else value for name, value in epoch.items()}
+
+
+def _with_infinity(epoch: dict[str, Any]) -> dict[str, Any]:
+    return {name: math.inf if value is None else value for name, value in epoch.items()}

@@ -74,7 +74,8 @@ def outside_table(suite: Suite, dataset: str, by_model: ByModel) -> list[str]:
         return []
     rows: list[tuple[str, str, list[Result]]] = []
     for model, results in scored.items():
-        keys = sorted({key for result in results for key in result.metrics if key.startswith(OUTSIDE[0].key)}, key=len)
+        found = {key for result in results for key in result.metrics if key.startswith(OUTSIDE[0].key)}
+        keys = sorted(found, key=lambda key: (len(key), key))
         rows += [(model, key.removeprefix(OUTSIDE[0].key), results) for key in keys]
     columns = [
         _cells(measure, [_values(results, measure.key + ending) for _, ending, results in rows]) for measure in OUTSIDE

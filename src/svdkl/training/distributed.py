@@ -133,14 +133,18 @@ def joined() -> Processes:
 
 
 @contextmanager
-def group() -> Iterator[Processes]:
-    """The group that exists, or the one that torchrun has started this process for, or this process alone."""
+def group(device: str = "auto") -> Iterator[Processes]:
+    """The group that exists, or the one that torchrun has started this process for, or this process alone.
+
+    Processes that train on GPUs, one each, talk through them; others, or more than there are GPUs, do not.
+    """
     if dist.is_initialized() or int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield joined()
         return
-    cuda = torch.cuda.is_available()
+    local = int(os.environ.get("LOCAL_RANK", "0"))
+    cuda = device != "cpu" and int(os.environ.get("LOCAL_WORLD_SIZE", local + 1)) <= torch.cuda.device_count()
     if cuda:
-        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+        torch.cuda.set_device(local)
     size = int(os.environ["WORLD_SIZE"])
     try:
         dist.init_process_group("nccl" if cuda else "gloo", timeout=SILENCE)

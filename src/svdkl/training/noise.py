@@ -41,8 +41,9 @@ class ExpectedNoise:
         if self.variance is None:
             return float("inf")
         mean = head.mixing(head.marginals(rows.x).mean)
-        squares = (self.likelihood.targets(rows.y, len(mean)) - mean).double().square().sum(0)
-        residual = (squares + EXPECTED_ROWS * self.variance) / (len(mean) + EXPECTED_ROWS)
+        weight = (mean.new_ones(len(mean)) if rows.weight is None else rows.weight).double()
+        squares = weight @ (self.likelihood.targets(rows.y, len(mean)) - mean).double().square()
+        residual = (squares + EXPECTED_ROWS * self.variance) / (weight.sum() + EXPECTED_ROWS)
         residual = residual.clamp_min(SMALLEST_VARIANCE)
         self.likelihood.set_noise(residual)
         outputs = head.mixing.weight.double().square() @ spread.square()

@@ -104,9 +104,9 @@ def train(
     # Stage 4: the posterior once more, on rows that the network has not been fitted to.
     if config.evidence:
         fit_held_out_evidence(model, held_out, config, generator.manual_seed(config.seed))
-        processes.equalise(model.state_dict().values())  # all have done the same; rounding need not be
     sample = source.sample(MOST_ROWS, generator.manual_seed(config.seed))
     head.familiarity.remember(map_inputs(sample, net.eval()))
+    processes.equalise(model.state_dict().values())  # all have done the same; rounding need not be
     return model.eval()
 
 

@@ -67,7 +67,7 @@ class LaplaceClassifier(Refined, ClassBaseline):
         """Fit the Gaussian to the rows that the network was fitted to."""
         layer = self._plain().layer[0]
         assert isinstance(layer, nn.Linear)
-        self.weight = torch.cat([layer.weight, layer.bias[:, None]], 1).detach().double()
+        self.weight = torch.cat([layer.weight, layer.bias[:, None]], 1).detach().cpu().double()
         values, self.directions = torch.linalg.eigh(gauss_newton(self._features(X), self.weight))
         self.curvatures = values.clamp(min=0)
         size, norm = float(len(values)), float(self.weight.square().sum())
@@ -113,5 +113,7 @@ class LaplaceClassifier(Refined, ClassBaseline):
     def _features(self, X: Inputs) -> Tensor:
         encoder = self._estimator.encoder_
         x = torch.from_numpy(np.ascontiguousarray(X)) if encoder is None else encoder.transform(X)
-        h = map_inputs(x, self._plain().net.eval()).double()
+        plain = self._plain().eval()
+        device = next(plain.parameters()).device
+        h = map_inputs(x, lambda block: plain.net(block.to(device)).cpu()).double()
         return torch.cat([h, h.new_ones(len(h), 1)], 1)
