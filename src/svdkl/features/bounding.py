@@ -9,7 +9,7 @@ from torch import nn
 from svdkl.shapes import Float, Tensor
 
 REACH = 4.0  # half-ranges of the data that a coordinate of 1 stands for
-BEND = 2.5  # how much finer the middle of the interval is than its ends: sinh(BEND) / BEND, about 2.4 times
+BEND = 2.5  # the middle of the interval is cosh(BEND), about six times finer than its ends
 LIMIT = 0.95  # the coordinate beyond which it bends towards 1
 TAIL = 0.005  # the share of rows on either side that count as the outermost
 SPARSE = 0.05  # a feature that is constant but for this share of rows on either side is called sparse

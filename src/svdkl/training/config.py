@@ -8,7 +8,7 @@ RECIPES = ("dnn", "dnn_plus", "dnn_gp", "svdkl")
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """The recipe and its numbers. Every recipe sees the same number of epochs in all, in the same order of rows.
+    """The recipe and its numbers. Every recipe sees the same number of epochs in all.
 
     Attributes
     ----------

@@ -13,7 +13,7 @@ from svdkl.report.words import count, label, listed, number, share
 
 FEW_ROWS = 30  # of a class, below which what is said of it rests on chance
 SMALL_TEST = 200
-FAR = 0.5  # share of the prior variance that is left, from which on a row counts as unlike the training rows
+FAR = 0.5  # the out-of-distribution score from which on a row counts as unlike the training rows
 SET_ASIDE = 0.1
 
 
@@ -169,10 +169,10 @@ def _distance_limits(predictions: Predictions) -> list[str]:
     middle = float(np.median(score))
     if middle > FAR:
         return [
-            f"In {share(far)} of the test rows the processes know little more than before they saw data (the median "
-            f"out-of-distribution score is {number(middle)}): it cannot be used to find rows unlike the training rows."
+            f"To the model {share(far)} of the test rows are unlike the training rows (an out-of-distribution score "
+            f"above {number(FAR, 1)}; the median is {number(middle)}): it cannot be used to find strange rows."
         ]
     return [
-        f"{share(far)} of the test rows lie outside of the training range (an out-of-distribution score above "
-        f"{number(FAR, 1)}; the median is {number(middle)}). Predictions of rows further out are extrapolations."
+        f"{share(far)} of the test rows are unlike the training rows (an out-of-distribution score above "
+        f"{number(FAR, 1)}; the median is {number(middle)}). Predictions of such rows are extrapolations."
     ]
