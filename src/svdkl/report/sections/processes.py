@@ -35,7 +35,7 @@ def processes(facts: Facts) -> Section:
     body += _functions(facts, model, found)
     body += _kernels(facts, model, found)
     body += nearest_rows(facts, model)
-    body += _hyperparameters(found, shown) + _grid(found, shown)
+    body += _hyperparameters(facts, found, shown) + _grid(found, shown)
     return Section("processes", "Gaussian processes", body)
 
 
@@ -156,16 +156,18 @@ def _blocks(matrix: Reals, sizes: list[int]) -> str:
     return f"the mean covariance is {within} within and {number(float(matrix[~same].mean()))} between groups."
 
 
-def _hyperparameters(found: Processes, shown: list[int]) -> str:
+def _hyperparameters(facts: Facts, found: Processes, shown: list[int]) -> str:
     deviations, lengthscales = found.deviations[shown], found.lengthscales[shown]
     known = np.isfinite(lengthscales)
     spread = f"{number(float(deviations.min()))} to {number(float(deviations.max()))}"
     panel = Panel(hyperparameters(deviations, lengthscales, shown), f"Prior deviations from {spread}.")
     caption = (
         "Read it as: how large is a function expected to be (deviation), and over which part of its axis does it "
-        "change (lengthscale; 1 is the whole grid, of which the training rows fill the inner half)? After the held-out "
-        f"evidence both are those of what that stage may add to the function.{_only(found, shown)}"
+        "change (lengthscale; 1 is the whole grid, of which the training rows fill the inner half)?"
+        f"{_only(found, shown)}"
     )
+    if facts.estimator.evidence:
+        caption += " After the held-out evidence both are those of what that stage may add to the function."
     if not known.any():
         caption += " The kernel has no lengthscale."
     return figure("hyperparameters", "Prior deviations and lengthscales", [panel], caption, wide=True)
