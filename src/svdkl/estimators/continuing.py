@@ -5,15 +5,13 @@ from collections.abc import Callable
 import torch
 
 from svdkl.estimators.settings import Model
-from svdkl.familiarity import MOST_ROWS
 from svdkl.model import SVDKL
 from svdkl.training.config import TrainingConfig
-from svdkl.training.distributed import joined
-from svdkl.training.evidence import fit_held_out_evidence
 from svdkl.training.history import Epoch, History
 from svdkl.training.loop import run_stage
 from svdkl.training.pretrain import PlainNet
-from svdkl.training.rows import Rows, Source, map_inputs, map_rows
+from svdkl.training.recipe import finish
+from svdkl.training.rows import Rows, Source, map_rows
 from svdkl.training.stages import head_stage, joint_stage, plain_stage
 
 
@@ -46,9 +44,5 @@ def continue_training(
         source, kept = source.mapped(model.net.eval()), map_rows(held_out, model.net)
     run_stage(stage, source, kept, config, generator, history, on_epoch=on_epoch)
     if isinstance(model, SVDKL):
-        if config.evidence:
-            fit_held_out_evidence(model, held_out, config, generator)
-        new = inputs.sample(MOST_ROWS, generator.manual_seed(config.seed))
-        model.head.familiarity.remember(map_inputs(new, model.net.eval()), min(1.0, inputs.num_rows / num_data))
-        joined().equalise(model.state_dict().values())
+        finish(model, inputs, held_out, config, generator, share=min(1.0, inputs.num_rows / num_data))
     model.eval()

@@ -101,13 +101,31 @@ def train(
     else:
         run_stage(joint_stage(model, config, joint, source.num_rows, generator), *common, standing)
 
-    # Stage 4: the posterior once more, on rows that the network has not been fitted to.
+    finish(model, source, held_out, config, generator)
+    return model
+
+
+def finish(
+    model: SVDKL,
+    source: Source,
+    held_out: Rows,
+    config: TrainingConfig,
+    generator: torch.Generator,
+    share: float = 1.0,
+) -> None:
+    """Stage 4: the posterior once more, on rows that the network has not been fitted to; then what the head remembers.
+
+    Parameters
+    ----------
+    share
+        Of the memory, for these rows; the rest keeps what the head remembered before.
+    """
     if config.evidence:
         fit_held_out_evidence(model, held_out, config, generator.manual_seed(config.seed))
     sample = source.sample(MOST_ROWS, generator.manual_seed(config.seed))
-    head.familiarity.remember(map_inputs(sample, net.eval()))
-    processes.equalise(model.state_dict().values())  # all have done the same; rounding need not be
-    return model.eval()
+    model.head.familiarity.remember(map_inputs(sample, model.net.eval()), share)
+    joined().equalise(model.state_dict().values())  # all have done the same; rounding need not be
+    model.eval()
 
 
 @torch.no_grad()
