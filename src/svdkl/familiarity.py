@@ -62,6 +62,9 @@ class Familiarity(nn.Module):
             known = self._known = _Known(self.rows.to(h.device))
         return known.variance(h).to(h.dtype)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_known": None}  # megabytes that follow from the rows
+
     def _apply(self, *arguments: Any, **options: Any) -> "Familiarity":
         self._known = None
         return super()._apply(*arguments, **options)

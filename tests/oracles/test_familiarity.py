@@ -1,6 +1,7 @@
 """The GP on all features together, against the textbook's formula row by row, and what its score is good for."""
 
 import math
+import pickle
 
 import pytest
 import torch
@@ -103,3 +104,7 @@ def test_memory_is_saved_with_a_model():
     GPHead(3, 2, grid_size=8).load_state_dict(older)  # from before there was a memory
     close(other.uncertainty(h).ood_score, expected)
     close(other.double().uncertainty(h.double()).ood_score, expected, "float32")
+    close(pickle.loads(pickle.dumps(head)).uncertainty(h).ood_score, expected)
+    assert len(pickle.dumps(head)) < 2 * len(
+        pickle.dumps(GPHead(3, 2, grid_size=8))
+    )  # the rows alone
