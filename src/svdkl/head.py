@@ -219,6 +219,7 @@ class GPHead(AdditiveGPs):
 
     def log_predictive(self, h: Float[Tensor, "B Q"], y: Tensor, state: HeadState | None = None) -> Float[Tensor, "B"]:
         """Log p(y_i | x_i) of each row."""
+        h = self._enter(h)
         y = self.likelihood.targets(y, h.shape[0])
         self.likelihood.check_range(y)
         known = state or self.state()

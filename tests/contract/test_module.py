@@ -86,6 +86,7 @@ def test_names_in_the_state_are_stable() -> None:
         "head.banks.0.gps.kernel.axes.0.log_lengthscale",
         "head.banks.0.gps.posterior.mean",
         "head.banks.0.gps.posterior.factors.0.raw",
+        "head.familiarity.rows",
         "head.mixing.weight",
         "head.mixing.bias",
     ]
@@ -107,6 +108,7 @@ def test_names_of_two_banks_bands_and_noise_are_stable() -> None:
         "bounding.log_scale",
         *(f"banks.0.gps.{name}" for name in line),
         *(f"banks.1.gps.{name}" for name in plane),
+        "familiarity.rows",
         "mixing.weight",
         "mixing.bias",
         "likelihood.log_noise",

@@ -105,6 +105,4 @@ def test_memory_is_saved_with_a_model():
     close(other.uncertainty(h).ood_score, expected)
     close(other.double().uncertainty(h.double()).ood_score, expected, "float32")
     close(pickle.loads(pickle.dumps(head)).uncertainty(h).ood_score, expected)
-    assert len(pickle.dumps(head)) < 2 * len(
-        pickle.dumps(GPHead(3, 2, grid_size=8))
-    )  # the rows alone
+    assert len(pickle.dumps(head)) < 2 * len(pickle.dumps(GPHead(3, 2, grid_size=8)))  # the rows alone

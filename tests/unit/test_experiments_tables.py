@@ -168,7 +168,7 @@ def test_fewer_seeds_are_said(tmp_path):
         put(tmp_path, "images", "cifar10", "cnn", (0, seed), **scores(0.8, 0.4))
     put(tmp_path, "images", "cifar10", "ensemble", (0, 0), **scores(0.8, 0.4))
     text = suite_tables(get_suite("images"), tmp_path)
-    assert "By the suite, seed(s) 0 only: `ensemble`." in text
+    assert "By the suite, seed(s) 0 only: `svdkl_paper`, `ensemble`." in text
     assert "`cnn` (" not in text
     assert "`cnn_plus` (0 of 2)" in text
     assert "`ensemble` (" not in text
