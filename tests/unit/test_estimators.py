@@ -5,6 +5,7 @@ import pickle
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import joblib
 import numpy as np
@@ -401,3 +402,12 @@ def test_bad_data_is_refused(fitted):
         model.predict_uncertainty(X)
     with pytest.raises(ValueError, match="expecting 2 features"):
         fitted.predict(X[:, :1])
+
+
+def test_an_infinite_held_out_score_is_saved_and_loaded(tmp_path):
+    """An epoch that called a held-out row impossible is no reason to lose the model."""
+    X, y = make_blobs(60, random_state=0)
+    model = SVDKLClassifier(hidden=(4,), num_features=2, grid_size=8, max_iter=3).fit(X, y)
+    model.history_[0] = replace(model.history_[0], held_out_nlp=float("inf"))
+    model.save(tmp_path / "model")
+    assert SVDKLClassifier.load(tmp_path / "model").history_ == model.history_
