@@ -5,10 +5,14 @@ The loops release the interpreter's lock. Numba's own thread pool may not be ent
 
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numba
 import torch
+
+ENTRIES_PER_THREAD = 500_000  # of matrices; below this a thread costs more than it brings
 
 # Not "nnan": a NaN must stay one.
 OPTIONS: dict[str, Any] = {
@@ -47,3 +51,15 @@ def on_threads(tasks: Sequence[Callable[[], None]], count: int) -> None:
     work(0)
     for thread in threads:
         thread.join()
+
+
+def on_slices(loop: Callable[..., None], *tensors: torch.Tensor, entries: int) -> None:
+    """Call a loop on tensors of one length, with a slice of it for each thread that so many entries are worth.
+
+    Results are written into tensors that are contiguous; of others, the loop sees a copy.
+    """
+    length = len(tensors[0])
+    count = min(max(length, 1), num_threads(entries, ENTRIES_PER_THREAD))
+    arrays = [x.detach().contiguous().numpy() for x in tensors]
+    bounds = [length * i // count for i in range(count + 1)]
+    on_threads([partial(loop, *arrays, *ends) for ends in pairwise(bounds)], count)

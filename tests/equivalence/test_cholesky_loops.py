@@ -4,8 +4,8 @@ import pytest
 import torch
 from tolerances import close
 
+from svdkl import compiled
 from svdkl.compiled import on_threads
-from svdkl.inducing import cpu_cholesky
 from svdkl.inducing.cpu_cholesky import CPUColouredGram, CPUTraceAndLogDet
 from svdkl.inducing.posterior import AxisFactor, CholeskyFactor
 
@@ -27,7 +27,7 @@ def factor_of(raw: torch.Tensor) -> CholeskyFactor:
 
 
 def eager_gram(root: torch.Tensor, raw: torch.Tensor) -> torch.Tensor:
-    return AxisFactor.coloured_gram(factor_of(raw), root, 4)
+    return AxisFactor.coloured_gram(factor_of(raw), root.tril(), 4)
 
 
 def eager_terms(raw: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -81,10 +81,8 @@ def test_several_threads_give_the_same(monkeypatch):
     tensors = inputs(gps=4)
     expected = [CPUColouredGram.apply(*tensors), *CPUTraceAndLogDet.apply(tensors[1])]
     counts = []
-    monkeypatch.setattr(cpu_cholesky, "ENTRIES_PER_THREAD", 1)
-    monkeypatch.setattr(
-        cpu_cholesky, "on_threads", lambda tasks, count: counts.append(count) or on_threads(tasks, count)
-    )
+    monkeypatch.setattr(compiled, "ENTRIES_PER_THREAD", 1)
+    monkeypatch.setattr(compiled, "on_threads", lambda tasks, count: counts.append(count) or on_threads(tasks, count))
     monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
     compare([CPUColouredGram.apply(*tensors), *CPUTraceAndLogDet.apply(tensors[1])], expected, tensors)
     assert set(counts) == {3}

@@ -6,62 +6,16 @@ import torch
 from tolerances import close
 
 from oracles.twins import same
-from svdkl.linalg import banded, circulant, kronecker, toeplitz, triangular
-from svdkl.linalg.cholesky import jittered_cholesky, unrolled_cholesky
+from svdkl import compiled
+from svdkl.linalg import banded, circulant, cpu_toeplitz, kronecker, toeplitz, triangular
+from svdkl.linalg.cholesky import unrolled_cholesky
 
 
 def randn(*shape: int) -> torch.Tensor:
     return torch.randn(*shape, dtype=torch.float64, requires_grad=True)
 
 
-def with_eigenvalues(*values: float) -> torch.Tensor:
-    basis = torch.linalg.qr(torch.randn(len(values), len(values), dtype=torch.float64)).Q
-    return basis @ torch.diag(torch.tensor(values, dtype=torch.float64)) @ basis.mT
-
-
 # ---------------------------------------------------------------------------------------------------------- Cholesky
-
-
-def test_jitter_is_relative_to_each_matrix():
-    x, scales = randn(3, 5, 5), torch.tensor([1e-4, 2.0, 3e5])[:, None, None]
-    matrix = scales * x @ x.mT
-    eye = torch.eye(5, dtype=torch.float64)
-    expected = torch.linalg.cholesky(matrix + 0.03 * matrix.diagonal(dim1=1, dim2=2).sum(1)[:, None, None] / 5 * eye)
-    factor, used = jittered_cholesky(matrix, jitter=0.03)
-    assert used == 0.03
-    same(factor / scales.sqrt(), expected / scales.sqrt(), [x])
-
-
-def test_jitter_grows_only_as_far_as_it_must_and_warns():
-    matrix = with_eigenvalues(-3e-5, 0.5, 2.0, 4.0)
-    scale = matrix.trace() / 4
-    with pytest.warns(UserWarning, match="1e-06 to 1e-04"):
-        factor, used = jittered_cholesky(matrix, jitter=1e-6)
-    assert used == pytest.approx(1e-4)
-    close(factor @ factor.mT, matrix + used * scale * torch.eye(4, dtype=torch.float64))
-
-
-def test_jitter_may_start_at_zero():
-    matrix = with_eigenvalues(-1e-15, 0.5, 2.0, 4.0)
-    with pytest.warns(UserWarning, match="grew from 0"):
-        factor, used = jittered_cholesky(matrix, jitter=0.0)
-    assert 0 < used < 1e-11
-    close(factor @ factor.mT, matrix)
-
-
-@pytest.mark.parametrize("bad", [torch.nan, torch.inf])
-@pytest.mark.parametrize(("i", "k"), [(2, 1), (0, 0), (2, 2)])
-def test_cholesky_refuses_what_is_not_finite(bad, i, k):
-    matrix = with_eigenvalues(0.5, 2.0, 4.0)
-    matrix[i, k] = matrix[k, i] = bad
-    with pytest.raises(ValueError, match="finite"):
-        jittered_cholesky(matrix)
-
-
-def test_cholesky_refuses_an_indefinite_matrix_in_a_batch():
-    batch = torch.stack([with_eigenvalues(0.5, 2.0, 4.0), with_eigenvalues(-0.5, 2.0, 4.0)])
-    with pytest.raises(ValueError, match="positive semi-definite"):
-        jittered_cholesky(batch)
 
 
 @pytest.mark.parametrize("block", [2, 3, 512])
@@ -182,6 +136,115 @@ def test_toeplitz(m):
     matrix = dense.toeplitz(column)
     same(toeplitz.toeplitz_dense(column), matrix, [column])
     same(toeplitz.toeplitz_matmul(column, x), matrix @ x, [column, x])
+
+
+def spectrum_column(*values: float) -> torch.Tensor:
+    """First column of the symmetric circulant, and so Toeplitz, matrix of these eigenvalues."""
+    assert values[1:] == values[:0:-1]
+    return torch.fft.ifft(torch.tensor(values, dtype=torch.float64)).real[None]
+
+
+def definite_column(m: int, gps: int = 3) -> tuple[torch.Tensor, torch.Tensor]:
+    """Free numbers and first columns of positive definite Toeplitz matrices made of them: sums of cosines."""
+    free = torch.rand(gps, 2, 4, dtype=torch.float64, requires_grad=True)
+    cosines = torch.cos(3 * free[:, 0, :, None] * torch.arange(m))
+    column = ((0.2 + free[:, 1, :, None]) * cosines).sum(1)
+    return free, column + torch.nn.functional.pad(torch.full((gps, 1), 0.3), (0, m - 1))
+
+
+@pytest.fixture(params=["loops", "tensors"])
+def both_ways(request, monkeypatch):
+    """Factorise by compiled loops, then by tensor operations, as on other devices."""
+    if request.param == "tensors":
+        monkeypatch.setattr(cpu_toeplitz.CPUToeplitzCholesky, "apply", toeplitz.dense_factors)
+
+
+@pytest.mark.usefixtures("both_ways")
+@pytest.mark.parametrize("m", [1, 2, 3, 8, 21])
+def test_toeplitz_cholesky(m):
+    free, column = definite_column(m)
+    scales = torch.tensor([1e-4, 2.0, 3e5], dtype=torch.float64)[:, None]
+    eye = torch.eye(m, dtype=torch.float64)
+    expected = torch.linalg.cholesky(dense.toeplitz(column) + 0.03 * column[:, 0, None, None] * eye)
+    factor, used = toeplitz.toeplitz_cholesky(scales * column, jitter=0.03)
+    assert used == 0.03
+    assert not factor.triu(1).any()
+    same(factor / scales[..., None].sqrt(), expected, [free])
+
+
+def test_toeplitz_cholesky_of_no_gps():
+    column = torch.rand(0, 5, dtype=torch.float64, requires_grad=True)
+    factor, _ = toeplitz.toeplitz_cholesky(column)
+    assert factor.shape == (0, 5, 5)
+    assert torch.autograd.grad(factor.sum(), column)[0].shape == column.shape
+
+
+@pytest.mark.parametrize("lengthscale", [0.5, 5.0, 50.0])
+def test_toeplitz_cholesky_where_only_the_jitter_keeps_it_definite(lengthscale):
+    """The product is the matrix, to rounding; the gradient of a function of the product is the matrix's own."""
+    distance = torch.arange(100, dtype=torch.float64)
+    scale = torch.tensor([[lengthscale]], dtype=torch.float64, requires_grad=True)
+    column = 1.7 * torch.exp(-0.5 * (distance / scale).square())
+    factor, used = toeplitz.toeplitz_cholesky(column)
+    assert used == 1e-6
+    matrix = dense.toeplitz(column) + 1.7 * used * torch.eye(100, dtype=torch.float64)
+    left, right = torch.randn(2, 1, 1, 100, dtype=torch.float64)
+    close(factor @ factor.mT, matrix)
+    found, expected = (
+        torch.autograd.grad((left @ x @ right.mT).sum(), scale, retain_graph=True)[0]
+        for x in (factor @ factor.mT, matrix)
+    )
+    close(found, expected, "jittered")
+
+
+def test_toeplitz_cholesky_on_several_threads(monkeypatch):
+    free, column = definite_column(9, 5)
+    expected = toeplitz.toeplitz_cholesky(column).factor
+    monkeypatch.setattr(compiled, "ENTRIES_PER_THREAD", 1)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    same(toeplitz.toeplitz_cholesky(column).factor, expected, [free])
+
+
+def test_toeplitz_cholesky_twice_differentiated():
+    column = definite_column(4, 2)[1].detach().requires_grad_()
+    assert torch.autograd.gradcheck(lambda c: toeplitz.toeplitz_cholesky(c).factor, column)
+    assert torch.autograd.gradgradcheck(lambda c: toeplitz.toeplitz_cholesky(c).factor, column)
+
+
+@pytest.mark.usefixtures("both_ways")
+def test_jitter_grows_only_as_far_as_it_must_and_warns():
+    column = spectrum_column(4.0, 2.0, -3e-5, 2.0)
+    with pytest.warns(UserWarning, match="1e-06 to 1e-04"):
+        factor, used = toeplitz.toeplitz_cholesky(column, jitter=1e-6)
+    assert used == pytest.approx(1e-4)
+    close(factor @ factor.mT, dense.toeplitz(column) + used * column[0, 0] * torch.eye(4, dtype=torch.float64))
+
+
+@pytest.mark.usefixtures("both_ways")
+def test_jitter_may_start_at_zero():
+    column = spectrum_column(4.0, 2.0, -1e-15, 2.0)
+    with pytest.warns(UserWarning, match="grew from 0"):
+        factor, used = toeplitz.toeplitz_cholesky(column, jitter=0.0)
+    assert 0 < used < 1e-11
+    close(factor @ factor.mT, dense.toeplitz(column))
+
+
+@pytest.mark.usefixtures("both_ways")
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf])
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_cholesky_refuses_what_is_not_finite(bad, place):
+    column = spectrum_column(4.0, 2.0, 2.0)
+    column[0, place] = bad
+    with pytest.raises(ValueError, match="finite"):
+        toeplitz.toeplitz_cholesky(column)
+
+
+@pytest.mark.usefixtures("both_ways")
+@pytest.mark.parametrize("bad", [(4.0, -0.5, -0.5), (-4.0, -2.0, -2.0), (0.0, 0.0, 0.0)])
+def test_cholesky_refuses_an_indefinite_matrix_in_a_batch(bad):
+    batch = torch.cat([spectrum_column(4.0, 2.0, 2.0), spectrum_column(*bad)])
+    with pytest.raises(ValueError, match="positive semi-definite"):
+        toeplitz.toeplitz_cholesky(batch)
 
 
 def ring_column(m):

@@ -4,21 +4,17 @@ The factor is a raw parameter: the strictly lower triangle as it stands, the dia
 that is read. Tensor operations would write that out in several copies, forward and back.
 """
 
-from functools import partial
-from itertools import pairwise
 from typing import Any, no_type_check
 
 import numpy as np
 import torch
 
-from svdkl.compiled import jit, num_threads, on_threads
+from svdkl.compiled import jit, on_slices
+from svdkl.derivatives import differentiable_gradients
 from svdkl.interpolation import NEIGHBOURS
-from svdkl.interpolation.backward import differentiable_gradients
 from svdkl.linalg.banded import dense_gram
 from svdkl.linalg.triangular import positive_lower
 from svdkl.shapes import Float, Tensor
-
-ENTRIES_PER_THREAD = 500_000  # below this a thread costs more than it brings
 
 # Nothing may wrap what numba compiles: hence no_type_check throughout.
 
@@ -38,76 +34,114 @@ def _softplus_slope(x):
 
 @jit
 @no_type_check
-def _write_out(raws, factors, start, stop):
+def _write_out(raw, factor):
     """L with zeros above its diagonal."""
-    for j in range(start, stop):
-        raw, factor = raws[j], factors[j]
-        for i in range(len(raw)):
-            for k in range(i):
-                factor[i, k] = raw[i, k]
-            factor[i, i] = _softplus(raw[i, i])
-            for k in range(i + 1, len(raw)):
-                factor[i, k] = 0
+    for i in range(len(raw)):
+        for k in range(i):
+            factor[i, k] = raw[i, k]
+        factor[i, i] = _softplus(raw[i, i])
+        factor[i, i + 1 :] = 0
 
 
 @jit
 @no_type_check
-def _write_back(raws, grad_factors, grad_raws, start, stop):
-    for j in range(start, stop):
-        raw, grad, out = raws[j], grad_factors[j], grad_raws[j]
-        for i in range(len(raw)):
-            for k in range(i):
-                out[i, k] = grad[i, k]
-            out[i, i] = grad[i, i] * _softplus_slope(raw[i, i])
-            for k in range(i + 1, len(raw)):
-                out[i, k] = 0
+def _combine(weights, rows, first, end, out, start, stop):
+    """The sum of weights[k] rows[k], k = first ... end - 1, from start to stop: four rows at a time."""
+    last = len(rows) - 1
+    for c in range(start, stop):
+        out[c] = 0
+    for k in range(first, end, 4):
+        # Rows past the end are read as the last, and not counted.
+        r0, r1, r2, r3 = rows[k], rows[min(k + 1, last)], rows[min(k + 2, last)], rows[min(k + 3, last)]
+        w0 = weights[k]
+        w1 = weights[k + 1] if k + 1 < end else 0.0
+        w2 = weights[k + 2] if k + 2 < end else 0.0
+        w3 = weights[k + 3] if k + 3 < end else 0.0
+        for c in range(start, stop):
+            out[c] += (w0 * r0[c] + w1 * r1[c]) + (w2 * r2[c] + w3 * r3[c])
 
 
 @jit
 @no_type_check
-def _gram(products, grams, start, stop):
-    """``products``: F; ``grams``: the first diagonals of F F^T."""
-    m = products.shape[1]
+def _gram(product, gram):
+    """The first diagonals of F F^T, for a lower triangular F."""
+    m = len(product)
+    for i in range(m):
+        # Rows past the last are read as the last, and not counted.
+        f0, f1 = product[i], product[min(i + 1, m - 1)]
+        f2, f3 = product[min(i + 2, m - 1)], product[min(i + 3, m - 1)]
+        s0 = s1 = s2 = s3 = 0.0
+        for c in range(i + 1):
+            s0 += f0[c] * f0[c]
+            s1 += f0[c] * f1[c]
+            s2 += f0[c] * f2[c]
+            s3 += f0[c] * f3[c]
+        gram[0, i] = s0
+        gram[1, i] = s1 if i + 1 < m else 0.0
+        gram[2, i] = s2 if i + 2 < m else 0.0
+        gram[3, i] = s3 if i + 3 < m else 0.0
+
+
+@jit
+@no_type_check
+def _gram_back(product, gram, out):
+    """The lower triangle of F's gradient; ``gram``: the diagonals' gradients."""
+    m = len(product)
+    for i in range(m):
+        f0 = product[i]
+        above1, above2, above3 = product[max(i - 1, 0)], product[max(i - 2, 0)], product[max(i - 3, 0)]
+        below1, below2, below3 = product[min(i + 1, m - 1)], product[min(i + 2, m - 1)], product[min(i + 3, m - 1)]
+        a1 = gram[1, i - 1] if i >= 1 else 0.0
+        a2 = gram[2, i - 2] if i >= 2 else 0.0
+        a3 = gram[3, i - 3] if i >= 3 else 0.0
+        b1 = gram[1, i] if i + 1 < m else 0.0
+        b2 = gram[2, i] if i + 2 < m else 0.0
+        b3 = gram[3, i] if i + 3 < m else 0.0
+        twice, row = 2 * gram[0, i], out[i]
+        for c in range(i + 1):
+            row[c] = (
+                twice * f0[c]
+                + (a1 * above1[c] + a2 * above2[c] + a3 * above3[c])
+                + (b1 * below1[c] + b2 * below2[c] + b3 * below3[c])
+            )
+
+
+@jit
+@no_type_check
+def _coloured_forward(uppers, raws, products, grams, start, stop):
+    """``uppers``: R^T; ``products``: the lower triangle of F = R L, zeros above it."""
+    m = raws.shape[1]
+    factor = np.empty((m, m))
     for j in range(start, stop):
+        root, product = uppers[j].T, products[j]
+        _write_out(raws[j], factor)
         for i in range(m):
-            # Rows past the last are read as the last, and not counted.
-            f0, f1 = products[j, i], products[j, min(i + 1, m - 1)]
-            f2, f3 = products[j, min(i + 2, m - 1)], products[j, min(i + 3, m - 1)]
-            s0 = s1 = s2 = s3 = 0.0
-            for c in range(m):
-                s0 += f0[c] * f0[c]
-                s1 += f0[c] * f1[c]
-                s2 += f0[c] * f2[c]
-                s3 += f0[c] * f3[c]
-            grams[j, 0, i] = s0
-            grams[j, 1, i] = s1 if i + 1 < m else 0.0
-            grams[j, 2, i] = s2 if i + 2 < m else 0.0
-            grams[j, 3, i] = s3 if i + 3 < m else 0.0
+            _combine(root[i], factor, 0, i + 1, product[i], 0, i + 1)
+            product[i, i + 1 :] = 0
+        _gram(product, grams[j])
 
 
 @jit
 @no_type_check
-def _gram_back(products, grad_grams, grad_products, start, stop):
-    m = products.shape[1]
+def _coloured_backward(uppers, raws, products, grad_grams, grad_uppers, grad_raws, start, stop):
+    m = raws.shape[1]
+    factor, grad_product, turned, row = np.empty((m, m)), np.zeros((m, m)), np.zeros((m, m)), np.empty(m)
     for j in range(start, stop):
-        gram, product = grad_grams[j], products[j]
+        upper, grad_upper, raw, grad_raw = uppers[j], grad_uppers[j], raws[j], grad_raws[j]
+        _write_out(raw, factor)
+        _gram_back(products[j], grad_grams[j], grad_product)
         for i in range(m):
-            f0, out = product[i], grad_products[j, i]
-            above1, above2, above3 = product[max(i - 1, 0)], product[max(i - 2, 0)], product[max(i - 3, 0)]
-            below1, below2, below3 = product[min(i + 1, m - 1)], product[min(i + 2, m - 1)], product[min(i + 3, m - 1)]
-            a1 = gram[1, i - 1] if i >= 1 else 0.0
-            a2 = gram[2, i - 2] if i >= 2 else 0.0
-            a3 = gram[3, i - 3] if i >= 3 else 0.0
-            b1 = gram[1, i] if i + 1 < m else 0.0
-            b2 = gram[2, i] if i + 2 < m else 0.0
-            b3 = gram[3, i] if i + 3 < m else 0.0
-            twice = 2 * gram[0, i]
-            for c in range(m):
-                out[c] = (
-                    twice * f0[c]
-                    + (a1 * above1[c] + a2 * above2[c] + a3 * above3[c])
-                    + (b1 * below1[c] + b2 * below2[c] + b3 * below3[c])
-                )
+            for c in range(i + 1):
+                turned[c, i] = grad_product[i, c]
+        for k in range(m):
+            # Of R^T, L F'^T on and above the diagonal; of L, R^T F' on and below it.
+            grad_upper[k, :k] = 0
+            _combine(factor[k], turned, 0, k + 1, grad_upper[k], k, m)
+            _combine(upper[k], grad_product, k, m, row, 0, k + 1)
+            for c in range(k):
+                grad_raw[k, c] = row[c]
+            grad_raw[k, k] = row[k] * _softplus_slope(raw[k, k])
+            grad_raw[k, k + 1 :] = 0
 
 
 @jit
@@ -140,34 +174,27 @@ def _terms_backward(raws, grad_traces, grad_log_dets, grad_raws, start, stop):
 
 
 class CPUColouredGram(torch.autograd.Function):
-    """The four central diagonals of R L L^T R^T."""
+    """The four central diagonals of R L L^T R^T, for a lower triangular R."""
 
     @staticmethod
     def forward(ctx: Any, root: Float[Tensor, "J m m"], raw: Float[Tensor, "J m m"]) -> Float[Tensor, "J 4 m"]:
         """By way of F = R L."""
-        factor = torch.empty_like(raw, dtype=torch.float64, memory_format=torch.contiguous_format)
-        _run(_write_out, raw, factor)
-        product = root @ factor
-        gram = product.new_empty(len(raw), NEIGHBOURS, raw.shape[-1])
-        _run(_gram, product, gram)
-        ctx.save_for_backward(root, raw, factor, product)
+        upper, given = root.mT.contiguous(), raw.contiguous()
+        product, gram = torch.empty_like(upper), upper.new_empty(len(raw), NEIGHBOURS, raw.shape[-1])
+        on_slices(_coloured_forward, upper, given, product, gram, entries=raw.numel())
+        ctx.save_for_backward(root, raw, product)
         return gram
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        """Gradients of R and of the raw parameter."""
-        root, raw, factor, product = ctx.saved_tensors
+        """Gradients of R, in its lower triangle, and of the raw parameter."""
+        root, raw, product = ctx.saved_tensors
         if torch.is_grad_enabled():
             return differentiable_gradients(_eager_coloured_gram, (root, raw), (grad,))
-        grad_product = torch.empty_like(product)
-        _run(_gram_back, product, grad, grad_product)
-        grad_root = grad_raw = None
-        if ctx.needs_input_grad[0]:
-            grad_root = grad_product @ factor.mT
-        if ctx.needs_input_grad[1]:
-            grad_raw = torch.empty_like(raw, memory_format=torch.contiguous_format)
-            _run(_write_back, raw, root.mT @ grad_product, grad_raw)
-        return grad_root, grad_raw
+        grad_upper = torch.empty_like(product)
+        grad_raw = torch.empty_like(raw, memory_format=torch.contiguous_format)
+        on_slices(_coloured_backward, root.mT, raw, product, grad, grad_upper, grad_raw, entries=raw.numel())
+        return grad_upper.mT, grad_raw
 
 
 class CPUTraceAndLogDet(torch.autograd.Function):
@@ -178,7 +205,7 @@ class CPUTraceAndLogDet(torch.autograd.Function):
         """Both in one pass."""
         trace, log_det = (raw.new_empty(len(raw), dtype=torch.float64) for _ in range(2))
         ctx.save_for_backward(raw)
-        _run(_terms_forward, raw, trace, log_det)
+        on_slices(_terms_forward, raw, trace, log_det, entries=raw.numel())
         return trace, log_det
 
     @staticmethod
@@ -188,22 +215,14 @@ class CPUTraceAndLogDet(torch.autograd.Function):
         if torch.is_grad_enabled():
             return differentiable_gradients(_eager_terms, (raw,), (grad_trace, grad_log_det))[0]
         result = torch.empty_like(raw, memory_format=torch.contiguous_format)
-        _run(_terms_backward, raw, grad_trace, grad_log_det, result)
+        on_slices(_terms_backward, raw, grad_trace, grad_log_det, result, entries=raw.numel())
         return result
 
 
 def _eager_coloured_gram(root: Tensor, raw: Tensor) -> tuple[Tensor]:
-    return (dense_gram(root @ positive_lower(raw), NEIGHBOURS),)
+    return (dense_gram(root.tril() @ positive_lower(raw), NEIGHBOURS),)
 
 
 def _eager_terms(raw: Tensor) -> tuple[Tensor, Tensor]:
     factor = positive_lower(raw)
     return factor.square().sum((-2, -1)), 2 * factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-
-
-def _run(loop: Any, first: Float[Tensor, "J m m"], *others: Tensor) -> None:
-    """Call a loop over GPs on these tensors, with a share of the GPs for each thread."""
-    arrays = [x.detach().contiguous().numpy() for x in (first, *others)]
-    count = min(max(len(first), 1), num_threads(first.numel(), ENTRIES_PER_THREAD))
-    bounds = [len(first) * i // count for i in range(count + 1)]
-    on_threads([partial(loop, *arrays, *run) for run in pairwise(bounds)], count)

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from svdkl.compiled import jit
+from svdkl.derivatives import differentiable_gradients
 from svdkl.inducing.roots import eager_cell_roots
-from svdkl.interpolation.backward import differentiable_gradients
 from svdkl.linalg.cholesky import PIVOT_FLOOR
 from svdkl.shapes import Float, Tensor
 

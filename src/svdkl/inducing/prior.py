@@ -1,6 +1,6 @@
 """The prior p(u) = N(0, K_1 x ... x K_D): each factor held in the form in which it is cheap to apply.
 
-An axis has a square root R with K_d = R R^T. `DenseAxis` factorises the Toeplitz matrix once, in O(m_d^3).
+An axis has a square root R with K_d = R R^T. `DenseAxis` factorises the Toeplitz matrix once, in O(m_d^2).
 `CirculantAxis` closes the axis to a ring, where R is the symmetric root and everything is a Fourier transform, in
 O(m_d log m_d). Both are values: computed once a step, then applied as often as needed.
 """
@@ -13,9 +13,8 @@ import torch
 from svdkl.grid import Grid
 from svdkl.kernels import SeparableKernel
 from svdkl.linalg import circulant
-from svdkl.linalg.cholesky import jittered_cholesky
 from svdkl.linalg.kronecker import along_axis, kron_log_det
-from svdkl.linalg.toeplitz import toeplitz_dense, toeplitz_matmul
+from svdkl.linalg.toeplitz import toeplitz_cholesky, toeplitz_dense, toeplitz_matmul
 from svdkl.shapes import Float, Tensor
 
 LONG_AXIS = 256  # points from which on "auto" takes forms that grow like m log m: circulant here, banded in q(u)
@@ -162,7 +161,7 @@ def build_prior(
 
 
 def _dense_axis(column: Float[Tensor, "J m"], jitter: float) -> DenseAxis:
-    root, used = jittered_cholesky(toeplitz_dense(column), jitter)
+    root, used = toeplitz_cholesky(column, jitter)
     nugget = torch.nn.functional.pad(used * column[:, :1], (0, column.shape[-1] - 1))
     return DenseAxis(column + nugget, root, used)
 

@@ -3,26 +3,12 @@
 Of the points in a cell, the gradient of the cell's cubics needs to know only moments: sums of gradients times t^p.
 """
 
-from collections.abc import Callable, Sequence
-
 import torch
 
 from svdkl.shapes import Float, Tensor
 
 POWERS = 4
 DEGREE = 2 * (POWERS - 1)  # of the variance along one axis
-
-
-def differentiable_gradients(
-    eager: Callable[..., Sequence[Tensor]], inputs: Sequence[Tensor], gradients: Sequence[Tensor]
-) -> tuple[Tensor | None, ...]:
-    """Gradients that can be differentiated again, which only the eager path has. None for inputs that need none."""
-    wanted = [x for x in inputs if x.requires_grad]
-    # With some inputs frozen, an output may depend on none of the others.
-    pairs = [(y, grad) for y, grad in zip(eager(*inputs), gradients, strict=True) if y.requires_grad]
-    outputs, cotangents = zip(*pairs, strict=True)
-    found = iter(torch.autograd.grad(outputs, wanted, cotangents, create_graph=True))
-    return tuple(next(found) if x.requires_grad else None for x in inputs)
 
 
 def rows_by_cell(roots: Float[Tensor, "K 4 J cells"]) -> Float[Tensor, "J cells K 4"]:

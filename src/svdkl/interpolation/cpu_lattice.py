@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 import torch
 
 from svdkl.compiled import num_threads, on_threads
+from svdkl.derivatives import differentiable_gradients
 from svdkl.interpolation import cpu_lattice_loops as loops
-from svdkl.interpolation.backward import DEGREE, POWERS, differentiable_gradients, root_gradients, rows_by_cell
+from svdkl.interpolation.backward import DEGREE, POWERS, root_gradients, rows_by_cell
 from svdkl.interpolation.eager import MeanAndVariance, eager_lattice
 from svdkl.interpolation.matrix import lattice_fold_ghosts, lattice_with_ghosts
 from svdkl.shapes import Float, Tensor

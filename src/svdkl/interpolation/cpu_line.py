@@ -12,7 +12,8 @@ import numpy as np
 import torch
 
 from svdkl.compiled import jit, num_threads, on_threads
-from svdkl.interpolation.backward import DEGREE, POWERS, differentiable_gradients, rows_by_cell
+from svdkl.derivatives import differentiable_gradients
+from svdkl.interpolation.backward import DEGREE, POWERS, rows_by_cell
 from svdkl.interpolation.eager import MeanAndVariance, eager_lattice
 from svdkl.shapes import Float, Tensor
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import torch
 
+from svdkl.derivatives import differentiable_gradients
 from svdkl.interpolation import triton_kernels as kernels
-from svdkl.interpolation.backward import DEGREE, differentiable_gradients, root_gradients, rows_by_cell
+from svdkl.interpolation.backward import DEGREE, root_gradients, rows_by_cell
 from svdkl.interpolation.eager import MeanAndVariance, eager_lattice
 from svdkl.interpolation.matrix import NEIGHBOURS, lattice_fold_ghosts, lattice_with_ghosts
 from svdkl.shapes import Float, Tensor
