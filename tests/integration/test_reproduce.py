@@ -107,6 +107,11 @@ def test_dry_run_and_refusals(instead, capsys):
         "flights dnn fold0-seed0-share1of50",
         "flights svdkl fold0-seed0-share1of50",
     ]
+    assert main(["reproduce", "svhn", "--dry-run", "--data-dir", "nowhere"]) == 0
+    printed = capsys.readouterr().out
+    assert "svhn: left out, its data is missing. Expected " in printed
+    assert "10 without data, 0 to run." in printed
+    assert "svhn cnn fold0-seed0 (about " in printed
     assert list(Path().iterdir()) == []
     for arguments, part in (
         (["sounds"], "'sounds'"),

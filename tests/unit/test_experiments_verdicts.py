@@ -66,3 +66,12 @@ def test_lines():
         "SV-DKL against GP on frozen features: accuracy no spread known (-0.03000, 1 run); "
         "NLP no spread known (+0.20000, 1 run).",
     ]
+
+
+def test_runs_of_two_commits_are_counted():
+    ours, theirs = (results(model, [0.9, 0.9], [0.3, 0.3]) for model in ("svdkl", "dnn"))
+    for result, commit in zip([*ours, *theirs], "aaab", strict=True):
+        result.provenance["commit"] = commit
+    assert compare(NLP, ours, theirs).text.endswith("2 runs, 1 of them of two commits)")
+    assert compare(NLP, ours[1:], theirs[1:]).text.endswith("1 run, of two commits)")
+    assert compare(NLP, ours[:1], theirs[:1]).text.endswith("1 run)")

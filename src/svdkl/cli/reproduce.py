@@ -1,5 +1,6 @@
 """``svdkl reproduce``: the comparisons of the paper, run and written as a page."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -13,14 +14,18 @@ def reproduce(
     suite: Annotated[
         str,
         typer.Argument(
-            metavar="SUITE", help="uci, airline, airline2008, tabular, regression, images, resnet, svhn or smoke."
+            metavar="SUITE",
+            help="uci, airline, airline2008, tabular, regression, images, resnet, svhn, smoke or smoke_regression.",
         ),
     ],
     quick: Annotated[
         bool, typer.Option("--quick", help="A small version: 4,000 training rows, fast models, one run of each.")
     ] = False,
     data_dir: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder of the data files. Default: what SVDKL_DATA names.")
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Folder of the data files. Default: what SVDKL_DATA names, else ~/.cache/svdkl/data."
+        ),
     ] = None,
     only: Annotated[
         str, typer.Option(metavar="LIST", help="A part of the suite, such as dataset=adult,model=svdkl,fold=0.")
@@ -45,7 +50,7 @@ def reproduce(
     RESULTS/SUITE/tables.md, for --quick RESULTS/quick/SUITE/tables.md.
     """
     from svdkl.experiments.progress import duration
-    from svdkl.experiments.runner import Place, plan_suite, run_suite
+    from svdkl.experiments.runner import Place, leave_out_missing, plan_suite, run_suite
     from svdkl.experiments.suite import parse_only, select
     from svdkl.experiments.suites import QUICK, get_suite
 
@@ -53,7 +58,7 @@ def reproduce(
     tasks = select(chosen, parse_only(only))
     place = Place(results, scratch, data_dir, download, threads)
     if dry_run:
-        plan = plan_suite(chosen, tasks, place)
+        plan = leave_out_missing(plan_suite(chosen, tasks, place), replace(place, download=False))
         lines = [f"{task} (about {duration(plan.estimate.of(task).seconds)})" for task in plan.tasks]
         print("\n".join([*plan.sentences(), *lines]))
         return 0

@@ -108,16 +108,16 @@ def plan_suite(suite: Suite, tasks: Sequence[Task], place: Place) -> Plan:
 
 
 def leave_out_missing(plan: Plan, place: Place) -> Plan:
-    """The plan, with sets left out whose data is missing; refused if that leaves nothing at all.
-
-    With ``download``, data that can be fetched is fetched here.
-    """
+    """The plan, with sets left out whose data is missing. With ``download``, what can be fetched is fetched here."""
     names = dict.fromkeys(task.dataset for task in plan.tasks)
     missing = {name: reason for name in names if (reason := missing_data(name, place.data_dir, place.download))}
-    if missing and len(missing) == len(names) and not (plan.finished or plan.shared):
-        first, *others = missing
-        raise FileNotFoundError(missing[first] + (f" Missing, too: {', '.join(others)}." if others else ""))
     return replace(plan, left_out=missing)
+
+
+def _refuse_if_nothing_is_left(plan: Plan) -> None:
+    if plan.left_out and not (plan.todo or plan.finished or plan.shared):
+        first, *others = plan.left_out
+        raise FileNotFoundError(plan.left_out[first] + (f" Missing, too: {', '.join(others)}." if others else ""))
 
 
 def run_suite(suite: Suite, tasks: Sequence[Task], place: Place, say: Callable[[str], None] = print) -> list[Task]:
@@ -127,6 +127,7 @@ def run_suite(suite: Suite, tasks: Sequence[Task], place: Place, say: Callable[[
     stop the others. An interrupt stops the running task, which leaves nothing but its checkpoint.
     """
     plan = leave_out_missing(plan_suite(suite, tasks, place), place)
+    _refuse_if_nothing_is_left(plan)
     for sentence in plan.sentences():
         say(sentence)
     for task, same in plan.shared.items():

@@ -43,23 +43,24 @@ def suite_tables(suite: Suite, root: Path, figures: Sequence[str] = ()) -> str:
             parts += outside_table(suite, dataset, by_model)
         on_parts = [result for result in found if result.dataset == dataset and result.model in _on_parts(suite)]
         if any(result.share != WHOLE for result in on_parts):
-            parts += [f"## {dataset}, by training rows", sizes_table(suite, on_parts)]
+            parts += [f"## {dataset}, by training rows", sizes_table(suite, on_parts), *_missing_sizes(suite, on_parts)]
     parts += [f"![{Path(name).stem} by training rows]({name})" for name in figures]
     parts.append(_origin(found))
     return "\n\n".join(parts) + "\n"
 
 
 def dataset_table(suite: Suite, dataset: str, by_model: ByModel) -> str:
-    """The table of one set; the paper's figures have columns of their own."""
+    """The table of one set; the paper's figures have columns of their own, and rows where we have no run yet."""
     measures = MEASURES[suite.kind]
-    models = [model for model in suite.results if model in by_model]
-    reported = [table for table in tables_on(dataset) if set(models) & set(table.figures[dataset])]
+    reported = [table for table in tables_on(dataset) if set(suite.results) & set(table.figures[dataset])]
+    in_paper = {model for table in reported for model in table.figures[dataset]}
+    models = [model for model in suite.results if model in by_model or model in in_paper]
     titles = ["model", *(measure.title for measure in measures), "training", "prediction", "runs"]
     titles += [f"paper: {table.title}" for table in reported]
     lines = [row(titles), row(["---"] * len(titles))]
-    columns = [column(measure, [by_model[model] for model in models]) for measure in measures]
-    for place, model in enumerate(models):
-        results = by_model[model]
+    groups = [by_model.get(model, []) for model in models]
+    columns = [column(measure, groups) for measure in measures]
+    for place, (model, results) in enumerate(zip(models, groups)):
         times = [_mean_time(results, key) for key in ("train_seconds", "predict_seconds")]
         papers = [table.figures[dataset].get(model, "-") for table in reported]
         cells = [TITLES[model], *(each[place] for each in columns), *times, str(len(results))]
@@ -105,6 +106,14 @@ def sizes_table(suite: Suite, results: list[Result]) -> str:
     return "\n".join(lines)
 
 
+def _missing_sizes(suite: Suite, results: list[Result]) -> list[str]:
+    there = {(result.model, result.share) for result in results}
+    short = [
+        f"`{model}` on {share}" for model in _on_parts(suite) for share in suite.shares if (model, share) not in there
+    ]
+    return [f"Runs are missing: {', '.join(short)}."] if short else []
+
+
 def _on_parts(suite: Suite) -> list[str]:
     return [result for model in suite.models_on_parts for result in suite.results_of(model)[:1]]
 
@@ -112,7 +121,7 @@ def _on_parts(suite: Suite) -> list[str]:
 def _remarks(suite: Suite, dataset: str, by_model: ByModel) -> list[str]:
     """What there is to say below a set's table."""
     parts = [_missing(suite, dataset, by_model), _times(dataset, by_model)]
-    places = sorted({table.place for table in tables_on(dataset) if any(m in by_model for m in table.figures[dataset])})
+    places = sorted({table.place for table in tables_on(dataset) if set(suite.results) & set(table.figures[dataset])})
     if places:
         remark = REMARKS.get(dataset, "")
         parts.append(f"Columns of the paper: Wilson et al. (2016), {'; '.join(places)}. {remark}".rstrip())
@@ -180,20 +189,21 @@ def _ended_by_time(model: str, results: list[Result]) -> list[str]:
 def _times(dataset: str, by_model: ByModel) -> str:
     """How many times as long as the network alone SV-DKL trains, over the runs that both have.
 
-    In seconds of cores, which other work on the machine does not lengthen; by the clock where a run has none of them.
+    In seconds of cores, which other work on the machine does not lengthen; runs that have none of them do not count.
     """
-    networks = {result.run: result.metrics for result in by_model.get("dnn") or by_model.get("cnn", [])}
+    networks = {
+        result.run: result.metrics.get(CORE_SECONDS) for result in by_model.get("dnn") or by_model.get("cnn", [])
+    }
     ratios = []
     for model in OURS:
-        pairs = [(r.metrics, networks[r.run]) for r in by_model.get(model, []) if r.run in networks]
-        in_cores = all(metrics.get(CORE_SECONDS) for pair in pairs for metrics in pair)
-        key, unit = (CORE_SECONDS, "") if in_cores else ("train_seconds", " by the clock")
-        if pairs:
-            ratio = sum(own[key] for own, _ in pairs) / sum(network[key] for _, network in pairs)
-            ratios.append(f"{TITLES[model]} {ratio:.2f}{unit}")
+        pairs = [(result.metrics.get(CORE_SECONDS), networks.get(result.run)) for result in by_model.get(model, [])]
+        counted = [(own, network) for own, network in pairs if own and network]
+        if counted:
+            ratio = sum(own for own, _ in counted) / sum(network for _, network in counted)
+            ratios.append(f"{TITLES[model]} {ratio:.2f}")
     papers = time_ratio(dataset)
     paper = "" if papers is None else f" (in the paper {papers:.1f})"
-    return f"Time of training, as a multiple of the network's: {', '.join(ratios)}{paper}." if ratios else ""
+    return f"Core seconds of training, as a multiple of the network's: {', '.join(ratios)}{paper}." if ratios else ""
 
 
 def column(measure: Measure, groups: list[list[Result]]) -> list[str]:
@@ -223,7 +233,10 @@ def _values(results: Iterable[Result], key: str) -> list[float]:
 
 
 def _mean_time(results: Iterable[Result], key: str) -> str:
-    seconds = mean(_values(results, key))
+    values = _values(results, key)
+    if not values:
+        return "-"
+    seconds = mean(values)
     return f"{seconds:.1f} s" if seconds < 60 else duration(seconds)
 
 

@@ -19,6 +19,7 @@ class Comparison:
 
     measure: Measure
     differences: tuple[float, ...]
+    mixed: int = 0  # of them between runs of two commits, which may differ in more than the model
 
     @property
     def mean(self) -> float:
@@ -46,18 +47,24 @@ class Comparison:
         runs, digits = len(self.differences), self.measure.digits + 1
         spread = "" if self.spread is None else f" ± {self.spread:.{digits}f}"
         counted = "1 run" if runs == 1 else f"{runs} runs"
+        if self.mixed:
+            counted += ", of two commits" if self.mixed == runs else f", {self.mixed} of them of two commits"
         return f"{self.measure.title} {self.verdict} ({self.mean:+.{digits}f}{spread}, {counted})"
 
 
 def compare(measure: Measure, ours: Iterable[Result], rival: Iterable[Result]) -> Comparison | None:
     """The differences run by run; None if the two have no run in common."""
-    theirs = {result.run: result.metrics.get(measure.key) for result in rival}
-    differences = []
+    theirs = {result.run: result for result in rival}
+    differences, mixed = [], 0
     for result in ours:
-        own, other = result.metrics.get(measure.key), theirs.get(result.run)
-        if own is not None and other is not None:
-            differences.append(float(own - other))
-    return Comparison(measure, tuple(differences)) if differences else None
+        other = theirs.get(result.run)
+        if other is None:
+            continue
+        own, their = (each.metrics.get(measure.key) for each in (result, other))
+        if own is not None and their is not None:
+            differences.append(float(own - their))
+            mixed += result.provenance.get("commit") != other.provenance.get("commit")
+    return Comparison(measure, tuple(differences), mixed) if differences else None
 
 
 def verdicts(suite: Suite, by_model: dict[str, list[Result]]) -> list[str]:
