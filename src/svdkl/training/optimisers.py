@@ -10,7 +10,7 @@ from svdkl.training.pretrain import PlainNet
 
 Group = dict[str, object]
 
-KERNEL_STEPS = 4  # kernels change slowly, and the gradient of their factors is a quarter of what a head costs
+KERNEL_STEPS = 4  # kernels change slowly, and the gradient of their factors is a notable part of what a head costs
 
 
 def plain_groups(model: PlainNet, config: TrainingConfig) -> list[Group]:
