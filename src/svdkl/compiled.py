@@ -40,10 +40,14 @@ def num_threads(num_points: int, points_per_thread: int) -> int:
 
 def on_threads(tasks: Sequence[Callable[[], None]], count: int) -> None:
     """Call all tasks, dealt out to so many threads."""
+    errors: list[BaseException] = []
 
     def work(first: int) -> None:
-        for task in tasks[first::count]:
-            task()
+        try:
+            for task in tasks[first::count]:
+                task()
+        except BaseException as error:  # which would end the thread and nothing else
+            errors.append(error)
 
     threads = [threading.Thread(target=work, args=(i,)) for i in range(1, count)]
     for thread in threads:
@@ -51,6 +55,8 @@ def on_threads(tasks: Sequence[Callable[[], None]], count: int) -> None:
     work(0)
     for thread in threads:
         thread.join()
+    if errors:
+        raise errors[0]
 
 
 def on_slices(loop: Callable[..., None], *tensors: torch.Tensor, entries: int) -> None:

@@ -56,12 +56,22 @@ class SVDKL(nn.Module):
     @torch.no_grad()
     def set_ranges(self, x: Tensor) -> None:
         """Fit the lattice to the features of a sample of inputs: once, before training from scratch."""
-        self.head.bounding.set_ranges(self.net(x))
+        self.head.bounding.set_ranges(self._features_in_use(x))
 
     @torch.no_grad()
     def remember(self, x: Tensor) -> None:
         """Let ``ood_score`` know which features come together, from a thousand rows in random order, after training."""
-        self.head.familiarity.remember(self.net(x))
+        self.head.familiarity.remember(self._features_in_use(x))
+
+    def _features_in_use(self, x: Tensor) -> Tensor:
+        """Features as predictions see them: without dropout, and without moving what normalisation has learned."""
+        modes = [(module, module.training) for module in self.net.modules()]
+        self.net.eval()
+        try:
+            return self.net(x)
+        finally:
+            for module, mode in modes:
+                module.training = mode
 
     def elbo(
         self,

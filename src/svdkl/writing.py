@@ -1,7 +1,8 @@
-"""Files that appear whole or not at all."""
+"""Files and folders that appear whole or not at all."""
 
 import contextlib
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,3 +25,24 @@ def written_whole(path: Path) -> Iterator[Path]:
     finally:
         with contextlib.suppress(OSError):
             beside.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def folder_put_in_place(path: Path) -> Iterator[Path]:
+    """An empty folder beside ``path`` to fill; at the end it takes the place of what is there.
+
+    Whatever happens on the way, an interrupt included, the old folder or the new one is there afterwards.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    new, old = beside / "new", beside / "old"
+    try:
+        new.mkdir()
+        yield new
+        if path.exists():
+            path.rename(old)
+        new.rename(path)
+    finally:
+        if old.exists() and not path.exists():
+            old.rename(path)
+        shutil.rmtree(beside, ignore_errors=True)

@@ -123,6 +123,21 @@ def test_targets(refuse):
     refuse(TRAIN + " --dry-run", "missing values of 'dear'")
 
 
+def test_infinite_and_missing_numbers_in_the_target(refuse, folder, capfd):
+    rewrite(lambda frame: frame.assign(dear=[1.5, np.inf] * (ROWS // 2)))
+    refuse(TRAIN, "finite numbers", "'dear'")
+    assert main(shlex.split(f"train homes.csv --target area --out sizes --task regression --drop dear {SMALL}")) == 0
+    rewrite(lambda frame: frame.assign(area=frame["area"].where(frame.index > 4)), "some.parquet")
+    capfd.readouterr()
+    assert main(shlex.split("evaluate sizes some.parquet")) == 0
+    assert "Left out 5 row(s) without a value of 'area'" in capfd.readouterr().err
+
+
+def test_more_memory_than_there_is(refuse):
+    """The model's own sentence says what would fit."""
+    refuse(TRAIN + " --grid-size 200000 --posterior cholesky", "use grid_size=")
+
+
 def test_empty_columns(refuse, folder, capfd):
     rewrite(lambda frame: frame.assign(area=None), "one.csv")
     rewrite(lambda frame: frame.assign(area=None, floors=None), "all.csv")

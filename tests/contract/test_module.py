@@ -360,6 +360,24 @@ def test_gradients_are_weighted_too() -> None:
     close(weighted, 2.5 * alone)
 
 
+def test_ranges_and_memory_are_of_features_as_predictions_see_them() -> None:
+    """Neither dropout nor batches that move a normalisation, and the network stays in the mode that it was in."""
+    net = nn.Sequential(nn.Linear(INPUTS, FEATURES), nn.BatchNorm1d(FEATURES), nn.Dropout(0.5)).train()
+    net[1].eval()
+    model, x = SVDKL(net, FEATURES, 3, grid_size=8), torch.randn(50, INPUTS)
+    before = copy.deepcopy(net.state_dict())
+    model.set_ranges(x)
+    model.remember(x)
+    assert [module.training for module in net.modules()] == [True, True, False, True]
+    for name, tensor in net.state_dict().items():
+        assert torch.equal(tensor, before[name])
+    found = [model.head.bounding.location.clone(), model.head.familiarity.strangeness(net.eval()(x))]
+    model.set_ranges(x)
+    model.remember(x)
+    close(model.head.bounding.location, found[0])
+    close(model.head.familiarity.strangeness(net(x)), found[1], "float32")
+
+
 def test_the_heads_in_a_container_are_moved_and_counted() -> None:
     """Nothing hides from nn.Module: parameters and buffers of a head are those of what holds it."""
     head = build().head

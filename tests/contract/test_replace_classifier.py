@@ -68,6 +68,19 @@ class Nested(nn.Module):
         return self.head["out"](self.head["norm"](torch.relu(self.body(x))))
 
 
+class TwoNames(nn.Module):
+    """The last layer has two names, and is called by keyword."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Linear(64, 32)
+        self.fc = nn.Linear(32, 10)
+        self.classifier = self.fc
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.classifier(input=torch.relu(self.body(x)))
+
+
 class LastFirst(nn.Module):
     """The last layer is the first that is registered."""
 
@@ -100,6 +113,7 @@ NETWORKS: dict[str, Callable[[], nn.Module]] = {
     "classifier": Classifier,
     "nested": Nested,
     "last first": LastFirst,
+    "two names": TwoNames,
     "log softmax": lambda: nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10), nn.LogSoftmax(1)),
     "softmax": lambda: nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10), nn.Softmax(1)),
     "no bias": lambda: Fc(torch.relu, bias=False),

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from pathlib import Path
 
 import jaxtyping
 import numpy as np
@@ -17,6 +18,7 @@ from torch import nn
 import svdkl.estimators.folder as folder_module
 from svdkl import SVDKLClassifier, SVDKLRegressor
 from svdkl.training.config import RECIPES
+from svdkl.writing import folder_put_in_place
 
 SMALL = {"hidden": (16,), "num_features": 6, "grid_size": 8, "max_iter": 3, "evidence": False, "random_state": 0}
 
@@ -40,6 +42,31 @@ def saved(tmp_path_factory):
 @pytest.fixture
 def copied(saved, tmp_path):
     return shutil.copytree(saved[1], tmp_path / "copy")
+
+
+@pytest.mark.parametrize("when", ["filled", "moved"])
+def test_an_interrupt_leaves_the_old_folder(tmp_path, monkeypatch, when):
+    path = tmp_path / "model"
+    path.mkdir()
+    (path / "old").touch()
+    rename = Path.rename
+
+    def interrupted(self, target):
+        if self.name == "new":
+            raise KeyboardInterrupt
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", interrupted)
+
+    def write():
+        with folder_put_in_place(path) as new:
+            (new / "new").touch()
+            if when == "filled":
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write()
+    assert [file.name for file in tmp_path.rglob("*")] == ["model", "old"]
 
 
 # ------------------------------------------------------------------------------------------------------------- round

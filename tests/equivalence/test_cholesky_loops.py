@@ -88,6 +88,17 @@ def test_several_threads_give_the_same(monkeypatch):
     assert set(counts) == {3}
 
 
+@pytest.mark.parametrize("place", [0, 1])
+def test_an_error_in_a_thread_is_raised(place):
+    def fail() -> None:
+        raise MemoryError("no room")
+
+    tasks = [lambda: None, lambda: None]
+    tasks[place] = fail
+    with pytest.raises(MemoryError, match="no room"):
+        on_threads(tasks, 2)
+
+
 def test_twice_differentiated():
     tensors = inputs(4, 1)
     with torch.no_grad():

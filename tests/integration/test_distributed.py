@@ -10,6 +10,7 @@ import torch
 from safetensors.torch import load_file
 from tolerances import close
 
+from svdkl.training import launching
 from svdkl.training.distributed import Processes, joined
 from svdkl.training.launching import launch
 
@@ -78,3 +79,13 @@ def test_launch_gives_the_exit_code(capfd):
     assert launch(["--version"], 2) == 0
     assert launch(["no-such-command"], 2) == 2
     assert capfd.readouterr().err.strip()
+
+
+def test_processes_know_how_many_there_are_on_the_machine(monkeypatch):
+    """Which decides, alike in all of them, whether each has a GPU of its own."""
+    started = []
+    monkeypatch.setattr(launching.subprocess, "Popen", lambda *command, env, **options: started.append(env))
+    for rank in range(3):
+        launching._start(["train"], rank, 3, 29500, None)
+    assert [env["LOCAL_RANK"] for env in started] == ["0", "1", "2"]
+    assert {env["LOCAL_WORLD_SIZE"] for env in started} == {"3"}

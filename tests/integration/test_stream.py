@@ -186,6 +186,16 @@ def test_a_streamed_classifier(tmp_path):
     assert np.array_equal(again.predict_proba(inputs), model.predict_proba(inputs))
 
 
+def test_decimal_labels_are_numbers(tmp_path):
+    table = table_of(2000)
+    codes = pa.array((table.column("score").to_numpy() > 1).astype(int)).cast(pa.decimal128(5, 1))
+    pq.write_table(table.select(["x0", "x1"]).append_column("code", codes), tmp_path / "t.parquet", row_group_size=500)
+    model = SVDKLClassifier(**{**OPTIONS, "max_iter": 1}).fit_parquet(tmp_path / "t.parquet", "code")
+    assert model.classes_.tolist() == [0.0, 1.0]
+    model.save(tmp_path / "model")
+    assert SVDKLClassifier.load(tmp_path / "model").classes_.tolist() == [0.0, 1.0]
+
+
 def test_class_weights_are_those_of_all_rows(tmp_path):
     """Balanced by the counts of the whole file: 3 of 4,000 rows; the weights of all rows add up to their number."""
     table = table_of(4000)

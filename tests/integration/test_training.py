@@ -283,6 +283,40 @@ def test_the_average_of_weights_against_its_definition():
         assert torch.equal(tensor, trained[name])
 
 
+def test_a_weight_of_two_names_has_one_average():
+    shared = nn.Linear(2, 2)
+    module = nn.ModuleList([shared, shared, nn.Linear(2, 2)])
+    average, start = Average(module, 0.5), shared.weight.detach().clone()
+    with torch.no_grad():
+        shared.weight.add_(1)
+    average.update()  # 0.1 of the start, 0.9 of what is there now
+    for _ in range(2):
+        with average.in_place():
+            close(shared.weight.detach(), start + 0.9)
+        assert torch.equal(shared.weight.detach(), start + 1)
+    state = average.state()
+    assert state.keys() == module.state_dict().keys()
+    assert torch.equal(state["0.weight"], state["1.weight"])
+    assert len(average.tensors()) == 4
+    average.load({name: torch.zeros_like(t) for name, t in state.items()}, 1)
+    assert not any(t.any() for t in average.state().values())
+
+
+def test_a_network_with_a_second_name_for_a_layer_learns_the_same():
+    rows, held_out = blobs(200, 0), blobs(100, 1)
+    scores = []
+    for names in (1, 2):
+        torch.manual_seed(0)
+        net = nn.Sequential(MLP(2, (16,), 4), nn.ReLU())
+        if names == 2:
+            net[1].again = net[0]
+        config = TrainingConfig(recipe="dnn", pretrain_epochs=4, batch_size=32, seed=0)
+        history = History()
+        train(net, 4, 3, "softmax", rows, held_out, config, history=history)
+        scores.append([epoch.held_out_nlp for epoch in history.epochs])
+    assert scores[0] == scores[1]
+
+
 def test_the_joint_stage_goes_on_where_the_network_was():
     """Neither the start of the head nor a fresh optimiser costs anything: the first joint epoch is no worse."""
     rows, held_out = blobs(2000, 1), blobs(1000, 2)

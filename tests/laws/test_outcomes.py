@@ -39,6 +39,11 @@ def test_quantiles_of_a_known_latent_are_scipys(likelihood):
     np.testing.assert_allclose(found, exact(likelihood, MEAN, LEVELS), rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=lambda part: type(part).__name__)
+def test_draws_of_huge_rates_are_finite(likelihood):
+    assert np.isfinite(draw(likelihood, np.full((1, 2, 5), 60.0), np.random.RandomState(0))).all()
+
+
 @pytest.mark.parametrize("spread", [0.1, 1.0, 5.0])
 @pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=lambda part: type(part).__name__)
 def test_quantiles_are_those_of_draws(likelihood, spread):

@@ -197,10 +197,12 @@ def test_a_single_level_has_no_axis(fitted):
     assert fitted.predict_quantiles(X, np.float32(0.3)).shape == (40,)
 
 
-def test_a_constant_target_is_predicted():
+@pytest.mark.parametrize("constant", [42.0, 0.1])  # of which the mean of 80 is another number
+def test_a_constant_target_is_predicted(constant):
     X, _ = waves(80)
-    model = SVDKLRegressor(**SMALL).fit(X, np.full(80, 42.0))
-    np.testing.assert_allclose(model.predict(X), 42, atol=0.2)
+    model = SVDKLRegressor(**SMALL).fit(X, np.full(80, constant))
+    assert model.target_scale_.tolist() == [1.0]
+    np.testing.assert_allclose(model.predict(X), constant, atol=0.2)
 
 
 def test_bad_input_is_refused(fitted):

@@ -1,5 +1,6 @@
 """Suites, their parts, and what they are expected to take."""
 
+import subprocess
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 from refusals import refused
 
+from svdkl.experiments import provenance
 from svdkl.experiments.baselines import MODELS
 from svdkl.experiments.baselines.d_gplvm import LatentVariableClassifier
 from svdkl.experiments.baselines.image_networks import BUDGETS
@@ -220,6 +222,21 @@ def test_commands_name_the_task():
     assert command[1:5] == ["-m", "svdkl.experiments", "--debug", "run-task"]
     assert command[5:10] == ["regression", "yacht", "svgp", "--fold", "3"]
     assert command[-5:] == ["--data-dir", "d", "--download", "--threads", "2"]
+
+
+def test_the_commit_of_a_project_around_the_package_is_not_ours(tmp_path, monkeypatch):
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run([*git, "init", "-q", str(tmp_path)], check=True)
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "theirs"], check=True, cwd=tmp_path)
+    package = tmp_path / "packages" / "svdkl" / "experiments"
+    package.mkdir(parents=True)
+    (package / "provenance.py").touch()
+    monkeypatch.setattr(provenance, "SOURCE", package)
+    assert provenance._code() == {"commit": None, "dirty": None}
+    subprocess.run([*git, "add", "."], check=True, cwd=tmp_path)
+    assert provenance._code()["dirty"] is True
+    subprocess.run([*git, "commit", "-q", "-m", "ours"], check=True, cwd=tmp_path)
+    assert provenance._code()["dirty"] is False
 
 
 def test_dry_run_lists_tasks(capsys):

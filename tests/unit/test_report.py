@@ -19,6 +19,7 @@ from svdkl import SVDKLClassifier, SVDKLRegressor
 from svdkl.report import write_report
 from svdkl.report.facts import predictions as predictions_module
 from svdkl.report.facts import scores as scores_module
+from svdkl.report.facts.about import describe_model
 from svdkl.report.facts.calibration import LEVELS, calibration_error_by_chance, chance_band, coverage, of_class
 from svdkl.report.facts.confusion import confusion_matrix, frequent_confusions
 from svdkl.report.facts.doubt import binned, doubts, rejection
@@ -190,6 +191,15 @@ def test_plain_networks_have_no_processes_and_say_so(kind, tmp_path):
     page = read_report(kind(recipe=recipe, **TINY).fit(X, y), X, y, tmp_path, OF_CLASSES if classes else OF_TARGETS)
     assert f"The recipe '{recipe}' has no Gaussian processes" in page.words
     assert "cannot tell rows that are unlike the training rows" in page.words
+
+
+def test_evidence_is_told_of_where_there_was_some():
+    options = {**TINY, "evidence": True}
+    told = describe_model(SVDKLClassifier(**options).fit(*mixed_table(300, 0)))
+    assert told["Held-out evidence"] == "yes"
+    assert told["Training rows"].endswith("held out")
+    few = describe_model(SVDKLClassifier(**options).fit(*mixed_table(60, 0)))  # too few to hold some out
+    assert (few["Held-out evidence"], few["Training rows"]) == ("no", "60")
 
 
 def test_one_row_of_one_class_and_of_real_targets(mixed, two_targets, tmp_path):

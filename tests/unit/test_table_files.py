@@ -115,6 +115,25 @@ def test_csv_types_are_those_of_all_values_wherever_they_stand(write, monkeypatc
     assert pa.concat_tables(parts) == file.read(["text", "f"])
 
 
+@pytest.mark.parametrize(
+    ("cells", "kind"),
+    [
+        (["true", " true"], "string"),
+        (["tRuE", "false"], "string"),
+        (["TRUE", "False"], "bool"),
+        (["1", "true"], "bool"),
+        (["2020-01-01 10:00", " 2020-01-01 10:00"], "string"),
+        ([" 2020-01-01T10:00:00Z"], "string"),
+        (["2020-01-01", " 2020-01-02 "], "date32[day]"),
+        ([" 5 ", "6"], "int64"),
+    ],
+)
+def test_csv_types_are_those_that_the_reader_takes(write, cells, kind):
+    file = open_table_file(write("a.csv", "\n".join(["cell,other", *(f"{cell},1" for cell in cells)]) + "\n"))
+    assert str(file.schema.field("cell").type) == kind
+    assert file.read().num_rows == len(cells)
+
+
 def test_csv_missing_values(write):
     file = open_table_file(write("a.csv", 'n,t\n1,a\n,\nNA,NA\nNaN,null\n2.5,"N/A"\n'))
     assert file.read().to_pydict() == {"n": [1.0, None, None, None, 2.5], "t": ["a", None, None, None, None]}
@@ -128,6 +147,9 @@ def test_csv_kinds_of_files(write):
         write("bom.csv", b"\xef\xbb\xbf" + text.encode()),
         write("crlf.CSV", text.replace("\n", "\r\n")),
         write("a.tsv", 'a\tb\n1\t"x, y\nz"\n'),
+        write("B.TSV", 'a\tb\n1\t"x, y\nz"\n'),
+        write("B.CSV.GZ", gzip.compress(text.encode())),
+        write("was.tsv.csv", text),
     ):
         values = open_table_file(path).read().to_pydict()
         assert {name: str(value[0]).replace("\r", "") for name, value in values.items()} == {"a": "1", "b": "x, y\nz"}

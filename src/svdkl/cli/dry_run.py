@@ -23,11 +23,11 @@ def show_plan(request: Any, json: bool) -> None:
     check_columns(request, file)
     features = [name for name in file.names if name not in (target, *request.drop)]
     estimator = make_estimator(request, file)
-    rows, classes = _count_targets(file, target)
+    by_class = estimator._task == "classification"
+    rows, classes = _count_targets(file, target, by_class)
     sample = next(file.batches([*features, target], SAMPLE_ROWS))
     streamed = is_streamed(request, file)
     epoch_rows = (request.epoch_rows or EPOCH_ROWS) if streamed else None
-    by_class = estimator._task == "classification"
     labels = list(classes) if by_class else None
     plan = plan_fit(estimator, sample.select(features), target_of(sample, target), rows, epoch_rows, labels)
     table_bytes = 0 if streamed else round(sample.nbytes / sample.num_rows * rows)
@@ -48,8 +48,9 @@ def show_plan(request: Any, json: bool) -> None:
         _print(document)
 
 
-def _count_targets(file: Any, target: str) -> tuple[int, Counter[Any]]:
-    """Rows of the table, and how often each value of the target occurs; no more are counted once they are many."""
+def _count_targets(file: Any, target: str, by_class: bool) -> tuple[int, Counter[Any]]:
+    """Rows of the table, and how often each value of the target occurs; real ones are counted until they are many."""
+    from svdkl.tabular.chunks import plain_column
     from svdkl.tabular.survey import refuse_missing
 
     rows, counts = 0, Counter[Any]()
@@ -57,8 +58,9 @@ def _count_targets(file: Any, target: str) -> tuple[int, Counter[Any]]:
         column = part.column(target)
         refuse_missing(column, target, rows)
         rows += part.num_rows
-        if len(counts) <= MOST_VALUES:
-            counts.update({entry["values"]: entry["counts"] for entry in column.value_counts().to_pylist()})
+        if by_class or len(counts) <= MOST_VALUES:
+            entries = plain_column(column).value_counts().to_pylist()
+            counts.update({entry["values"]: entry["counts"] for entry in entries})
     return rows, counts
 
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 FAULT, REFUSED, LOST, INTERRUPTED = 1, 2, 3, 130  # exit codes
+MENDABLE = (ValueError, TypeError, OSError, ArithmeticError, MemoryError)  # by the user, if they say what was expected
 
 
 class InterruptedRun(Exception):  # noqa: N818
@@ -34,7 +35,7 @@ def explain(error: Exception) -> int:
     if type(error).__name__ == "LostProcessError":  # whose module would load torch
         say(text)
         return LOST
-    if text.startswith("Expected ") and isinstance(error, ValueError | TypeError | OSError | ArithmeticError):
+    if text.startswith("Expected ") and isinstance(error, MENDABLE):
         say(text)
         return REFUSED
     if isinstance(error, OSError):

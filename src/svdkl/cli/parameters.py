@@ -102,7 +102,7 @@ PARAMETERS = {
             "rbf",
             WORD,
             PROCESSES,
-            "rbf, matern12, matern32, matern52 or rational_quadratic.",
+            "rbf, matern12, matern32, matern52, rational_quadratic, periodic or spectral_mixture.",
         ),
         Parameter(
             "posterior",

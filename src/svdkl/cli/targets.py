@@ -30,11 +30,11 @@ def target_name(target: str | None, facts: dict[str, Any]) -> str:
 
 def rows_with_targets(estimator: Any, file: MatchedFile, target: str, by: str | None = None) -> Iterator[Rows]:
     """The rows of a file, part by part. Those without a target are left out, with a warning at the end."""
-    from svdkl.estimators.streaming import plain_column
+    from svdkl.tabular.chunks import plain_column
 
     lacking = found = 0
     for X, beside in file.batches([target] if by is None else [target, by]):
-        absent = beside.column(target).is_null().to_numpy()
+        absent = beside.column(target).is_null(nan_is_null=True).to_numpy()
         lacking += int(absent.sum())
         if absent.all():
             continue

@@ -43,13 +43,13 @@ def largest_difference(estimator: Any, run: Run, rows: Tensor) -> float:
     classes = estimator._task == "classification"
     expected = [model.predict_proba(rows.numpy())] if classes else list(model.predict(rows.numpy(), return_std=True))
     # Of real targets, in units of their spread; of those far from the mean, relative to the distance.
-    centres = [0.0, 0.0] if classes else [estimator.target_mean_, 0.0]
+    centres = [0.0] if classes else [estimator.target_mean_, 0.0]
     spread = 1.0 if classes else estimator.target_scale_
     *small, large = BATCH_SIZES
     starts = [(0, size) for size in small] + [(start, start + large) for start in range(0, len(rows), large)]
     differences = [0.0]
     for start, stop in starts:
-        for got, all_of_it, centre in zip(run(rows[start:stop].contiguous()), expected, centres):
+        for got, all_of_it, centre in zip(run(rows[start:stop].contiguous()), expected, centres, strict=True):
             wanted = all_of_it[start:stop]
             if got.shape != wanted.shape:
                 raise ValueError(

@@ -6,8 +6,6 @@ beside it, since text and missing values have no place in such a graph.
 
 import json
 import platform
-import shutil
-import tempfile
 import warnings
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -30,6 +28,7 @@ from svdkl.estimators.export_check import (
 from svdkl.estimators.frozen import FrozenPredictor
 from svdkl.estimators.labels import labels_to_json
 from svdkl.shapes import Tensor
+from svdkl.writing import folder_put_in_place
 
 FILES = {"torch": "model.pt2", "onnx": "model.onnx"}
 ENCODER, DESCRIPTION = "encoder.json", "export.json"
@@ -98,11 +97,7 @@ def export_model(estimator: DeepKernelEstimator, path: Any, format: str = "onnx"
     rows = synthetic_rows(estimator) if X is None else estimator._encode(estimator._inputs(X, reset=False))
     rows = rows.float()  # the file's input type, also for networks that take images as bytes
     checked_on = f"{len(rows):,} {'random' if X is None else 'given'} rows"
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-    try:
-        new = beside / "new"
-        new.mkdir()
+    with folder_put_in_place(folder) as new:
         program = _trace(_freeze(estimator), rows)
         versions = _write(program, new / FILES[format], format, estimator._task)
         checked_with, run = open_export(new / FILES[format], format)
@@ -114,10 +109,7 @@ def export_model(estimator: DeepKernelEstimator, path: Any, format: str = "onnx"
             )
         export = Export(folder, folder / FILES[format], checked_with, checked_on, largest)
         _describe(estimator, export, versions, new)
-        _put_in_place(new, folder, beside / "old")
-        return export
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
+    return export
 
 
 def _freeze(estimator: Any) -> FrozenPredictor:
@@ -212,17 +204,6 @@ def _describe(estimator: Any, export: Export, versions: dict[str, Any], folder: 
 
 def _write_json(path: Path, content: Any) -> None:
     path.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-
-
-def _put_in_place(new: Path, folder: Path, old: Path) -> None:
-    if folder.exists():
-        folder.rename(old)
-    try:
-        new.rename(folder)
-    except OSError:
-        if old.exists():
-            old.rename(folder)
-        raise
 
 
 def _first_line(error: Exception) -> str:

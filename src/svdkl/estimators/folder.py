@@ -7,8 +7,6 @@ files are checked against their hashes on the way back: a damaged or changed fol
 import hashlib
 import json
 import os
-import shutil
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save_file
 
 from svdkl.shapes import Tensor
+from svdkl.writing import folder_put_in_place
 
 FORMAT, VERSION = "svdkl estimator", 2  # 2: what training had left of the variance
 TENSORS, DESCRIPTION = "model.safetensors", "model.json"
@@ -30,35 +29,22 @@ def write_folder(path: Path, content: dict[str, Any], tensors: dict[str, Tensor]
             f"path."
         )
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        beside = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-    except OSError as error:
-        raise _failed(path, error) from error
-    try:
-        new = beside / "new"
-        new.mkdir()
-        contiguous = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-        save_file(contiguous, new / TENSORS)
-        description = {
-            "format": FORMAT,
-            "version": VERSION,
-            "sha256_of_tensors": hashlib.sha256((new / TENSORS).read_bytes()).hexdigest(),
-            "sha256_of_content": _hash_of(content),
-            "content": content,
-        }
-        (new / DESCRIPTION).write_text(json.dumps(description, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-        for file in (new / TENSORS, new / DESCRIPTION):
-            with file.open("rb") as written:
-                os.fsync(written.fileno())
-        if path.exists():
-            path.rename(beside / "old")
-        new.rename(path)
+        with folder_put_in_place(path) as new:
+            contiguous = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+            save_file(contiguous, new / TENSORS)
+            description = {
+                "format": FORMAT,
+                "version": VERSION,
+                "sha256_of_tensors": hashlib.sha256((new / TENSORS).read_bytes()).hexdigest(),
+                "sha256_of_content": _hash_of(content),
+                "content": content,
+            }
+            (new / DESCRIPTION).write_text(json.dumps(description, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+            for file in (new / TENSORS, new / DESCRIPTION):
+                with file.open("rb") as written:
+                    os.fsync(written.fileno())
     except (OSError, SafetensorError) as error:
-        if (beside / "old").exists() and not path.exists():
-            (beside / "old").rename(path)
         raise _failed(path, error) from error
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
 
 
 def read_folder(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:

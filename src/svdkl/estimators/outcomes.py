@@ -71,7 +71,7 @@ def draw(likelihood: Likelihood, latent: Reals, random: np.random.RandomState) -
     if isinstance(likelihood, NegativeBinomial):
         shape = np.broadcast_to(np.exp(_array(likelihood.log_total_count))[:, None], latent.shape)
         rate = rate * random.gamma(shape) / shape
-    return random.poisson(rate).astype(np.float64)
+    return random.poisson(np.minimum(rate, LARGEST_COUNT)).astype(np.float64)
 
 
 def _width(likelihood: Likelihood, latent: Reals, target: npt.NDArray[np.int64]) -> Reals:

@@ -45,8 +45,8 @@ class SVDKLRegressor(RegressorMixin, DeepKernelEstimator):  # type: ignore[misc]
     likelihood
         "gaussian"; "student_t" for targets with outliers; "poisson" and "negative_binomial" for counts.
     hidden, num_features, dropout, encoding, normalise, residual
-        The network: see :class:`~svdkl.features.tabular.TabularNet`. "auto" depends on the number of rows
-        and, for dropout, on the kind of target.
+        The network: see :class:`~svdkl.features.tabular.TabularNet`. "auto" depends on the number of rows,
+        for dropout also on the kind of target; the encoding of tables below 100,000 rows is chosen by short runs.
     net
         A torch module of your own, from rows (B, ...) of X, as float32, to features (B, Q). Images of uint8 stay what
         they are for one that has a :class:`~svdkl.features.pixels.Standardise`.
@@ -246,7 +246,8 @@ class SVDKLRegressor(RegressorMixin, DeepKernelEstimator):  # type: ignore[misc]
                 )
             self.target_mean_ = np.average(fit.y, 0, fit.weight)
             spread = np.sqrt(np.average((fit.y - self.target_mean_) ** 2, 0, fit.weight))
-            self.target_scale_ = np.where(spread > 0, spread, 1.0)
+            varies = (fit.y != fit.y[:1]).any(0)  # the mean of equal numbers need not be that number
+            self.target_scale_ = np.where(varies & (spread > 0), spread, 1.0)
 
     def _as_tensor(self, y: Array) -> Tensor:
         targets = torch.from_numpy((y - self.target_mean_) / self.target_scale_).float()

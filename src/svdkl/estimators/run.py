@@ -167,6 +167,8 @@ def find_task(files: TableFile, target: str) -> str:
     for table in files.batches([target]):
         distinct.update(np.unique(target_of(table.filter(pc.is_valid(table.column(target))), target)).tolist())
         values = np.array(list(distinct))
+        if values.dtype.kind == "f" and np.isinf(values).any():
+            raise ValueError(f"Expected finite numbers in the target {target!r}, got infinity: drop those rows first.")
         if len(values) and not looks_like_classes(values):
             return "regression"
     return "classification"

@@ -10,7 +10,7 @@ import torch
 from svdkl.estimators.given import Given
 from svdkl.estimators.settings import choose_device, holds_out, training_config
 from svdkl.estimators.weights import class_factors
-from svdkl.tabular.chunks import chosen_names
+from svdkl.tabular.chunks import chosen_names, plain_column
 from svdkl.tabular.encoder import TabularEncoder
 from svdkl.tabular.parquet_files import ParquetFiles
 from svdkl.tabular.stream import ParquetRows
@@ -89,10 +89,3 @@ class StreamedTable:
 def target_of(table: pa.Table, target: str) -> Any:
     """The target column as an array."""
     return plain_column(table.column(target)).to_numpy()
-
-
-def plain_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Categories as their values, decimals as floats."""
-    if pa.types.is_dictionary(column.type):
-        return column.cast(column.type.value_type)
-    return column.cast(pa.float64()) if pa.types.is_decimal(column.type) else column

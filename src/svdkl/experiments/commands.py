@@ -129,12 +129,12 @@ def _table(given: argparse.Namespace) -> int:
         print(text, end="")
     else:
         given.output.parent.mkdir(parents=True, exist_ok=True)
-        given.output.write_text(text)
+        given.output.write_text(text, "utf-8")
     return 0
 
 
 def _fill(given: argparse.Namespace) -> int:
     from svdkl.experiments.overview import fill_in
 
-    given.document.write_text(fill_in(given.document.read_text(), given.results))
+    given.document.write_text(fill_in(given.document.read_text("utf-8"), given.results), "utf-8")
     return 0

@@ -33,7 +33,8 @@ def provenance(seed: int, command: str) -> dict[str, Any]:
 
 def _code() -> dict[str, Any]:
     """The commit of the package's sources, and whether they differ from it; None where they are under no git."""
-    commit = _git("rev-parse", "HEAD")
+    known = _git("ls-files", "--error-unmatch", "--", str(SOURCE))  # else git is that of another project around it
+    commit = None if known is None else _git("rev-parse", "HEAD")
     # Only what is part of the package can change a figure; results lie in the same repository.
     changes = _git("status", "--porcelain", "--", str(SOURCE.parent))
     return {"commit": commit, "dirty": None if commit is None else bool(changes)}

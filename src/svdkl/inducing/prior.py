@@ -1,6 +1,6 @@
 """The prior p(u) = N(0, K_1 x ... x K_D): each factor held in the form in which it is cheap to apply.
 
-An axis has a square root R with K_d = R R^T. `DenseAxis` factorises the Toeplitz matrix once, in O(m_d^2).
+An axis has a square root R with K_d = R R^T. `DenseAxis` factorises the Toeplitz matrix once, in O(m_d^2) on CPUs.
 `CirculantAxis` closes the axis to a ring, where R is the symmetric root and everything is a Fourier transform, in
 O(m_d log m_d). Both are values: computed once a step, then applied as often as needed.
 """

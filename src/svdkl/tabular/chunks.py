@@ -55,3 +55,10 @@ def suggestion(name: str, names: Sequence[str], most: int = 10) -> str:
         return f"the nearest name is {lowered[near[0]]!r}"
     shown = ", ".join(map(repr, names[:most]))
     return f"there are {shown}" + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def plain_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Categories as their values, decimals as floats."""
+    if pa.types.is_dictionary(column.type):
+        return column.cast(column.type.value_type)
+    return column.cast(pa.float64()) if pa.types.is_decimal(column.type) else column

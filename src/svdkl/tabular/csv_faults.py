@@ -66,4 +66,4 @@ def _uneven_row(path: Path, delimiter: str) -> ValueError | None:
 
 
 def _bytes(path: Path) -> BufferedIOBase:
-    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")
+    return gzip.open(path, "rb") if path.name.lower().endswith(".gz") else path.open("rb")

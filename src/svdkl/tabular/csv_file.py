@@ -21,6 +21,8 @@ FAMILIES: tuple[tuple[pa.DataType, ...], ...] = (
     (pa.date32(), pa.timestamp("us")),
     (pa.timestamp("us", "UTC"),),
 )
+BOOLEANS = pa.array(["true", "True", "TRUE", "false", "False", "FALSE", "1", "0"])
+TRIMMED = (pa.int64(), pa.float64(), pa.date32())
 
 
 class CsvFile:
@@ -109,13 +111,14 @@ class CsvFile:
 
     @property
     def _delimiter(self) -> str:
-        return "\t" if ".tsv" in self.path.suffixes else ","
+        return "\t" if self.path.name.lower().endswith((".tsv", ".tsv.gz")) else ","
 
     def _open(self, schema: pa.Schema | None) -> Any:
         """A reader of the columns of a schema; of all as they seem to be without one."""
         names = None if schema is None else schema.names
+        zipped = self.path.name.lower().endswith(".gz")
         return pyarrow.csv.open_csv(
-            self.path,
+            pa.input_stream(self.path, compression="gzip" if zipped else None),
             pyarrow.csv.ReadOptions(block_size=BLOCK),
             pyarrow.csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
             pyarrow.csv.ConvertOptions(column_types=schema, include_columns=names, strings_can_be_null=True),
@@ -136,7 +139,11 @@ def _widened(kind: pa.DataType, texts: pa.Array) -> pa.DataType:
 
 
 def _fits(texts: pa.Array, kind: pa.DataType) -> bool:
-    return _casts(texts, kind) or _casts(pc.utf8_trim_whitespace(texts), kind)  # blanks around a number are rare
+    """Whether a reader will take them for values of this kind."""
+    if kind == pa.bool_():
+        return bool(pc.all(pc.is_in(texts.drop_null(), BOOLEANS)).as_py())
+    # Readers pass over the blanks around numbers and dates, which are rare, but not around times.
+    return _casts(texts, kind) or (kind in TRIMMED and _casts(pc.utf8_trim_whitespace(texts), kind))
 
 
 def _casts(texts: pa.Array, kind: pa.DataType) -> bool:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from svdkl.tabular.chunks import plain_column
 from svdkl.tabular.parquet_files import Group, ParquetFiles
 from svdkl.training.distributed import Processes
 
@@ -96,7 +97,7 @@ def _read_group(
         for rows, wanted in zip(taken, positions, strict=True):
             rows.append(table.take(pa.array(within(wanted, start, table.num_rows))))
         if count_targets:
-            counted = pc.value_counts(column.combine_chunks())
+            counted = pc.value_counts(plain_column(column).combine_chunks())
             targets.update(dict(zip(counted.field("values").to_pylist(), counted.field("counts").to_pylist())))
         start += table.num_rows
     return pa.concat_tables(taken[0]), pa.concat_tables(taken[1]), targets

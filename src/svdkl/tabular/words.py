@@ -16,7 +16,7 @@ def encoding_in_words(column: ColumnSchema, max_onehot: int) -> str:
             size = 1 + len(column.labels) + column.missing
             words = [_count(len(column.labels), "category", "categories"), "rare and new ones share a code"]
             words += ["one-hot" if size <= max_onehot else "embedded"]
-        case TimeColumn():
+        case TimeColumn() if column.parts:
             words = ["as " + ", ".join(part.part for part in column.parts)]
         case IgnoredColumn():
             return f"not used: {column.reason}"

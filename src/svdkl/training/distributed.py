@@ -138,14 +138,13 @@ def group(device: str = "auto") -> Iterator[Processes]:
 
     Processes that train on GPUs, one each, talk through them; others, or more than there are GPUs, do not.
     """
-    if dist.is_initialized() or int(os.environ.get("WORLD_SIZE", "1")) == 1:
+    size = int(os.environ.get("WORLD_SIZE", "1"))
+    if size == 1 or (dist.is_available() and dist.is_initialized()):
         yield joined()
         return
-    local = int(os.environ.get("LOCAL_RANK", "0"))
-    cuda = device != "cpu" and int(os.environ.get("LOCAL_WORLD_SIZE", local + 1)) <= torch.cuda.device_count()
+    cuda = device != "cpu" and int(os.environ.get("LOCAL_WORLD_SIZE", size)) <= torch.cuda.device_count()
     if cuda:
-        torch.cuda.set_device(local)
-    size = int(os.environ["WORLD_SIZE"])
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     try:
         dist.init_process_group("nccl" if cuda else "gloo", timeout=SILENCE)
     except RuntimeError as error:

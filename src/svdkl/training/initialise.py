@@ -25,9 +25,9 @@ MOST_INFORMATION = 1e10  # of what those rows tell of a point, relative to the p
 DENSITY_ROWS = 2_048  # of the sample, that tell where rows lie
 NARROW = 0.03  # of that spread: deviation of f at the start, for families that cannot hold such an S
 TOLERANCE = 2e-4  # how far the start may be off, relative to the prior's deviation, to be a likely function
-LONGEST_ON_RING = 0.03  # the same on a ring, across whose gap the function has to come back to where it starts
 LONG_PERIOD = 2.5  # of an axis: to start a periodic kernel from
 LONGEST = 0.5  # of an axis: the longest lengthscale to start from
+LONGEST_ON_RING = 0.03  # the same on a ring, across whose gap the function has to come back to where it starts
 
 
 @torch.no_grad()

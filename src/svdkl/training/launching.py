@@ -44,6 +44,7 @@ def _start(arguments: Sequence[str], rank: int, size: int, port: int, aside: IO[
         "RANK": str(rank),
         "LOCAL_RANK": str(rank),
         "WORLD_SIZE": str(size),
+        "LOCAL_WORLD_SIZE": str(size),
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(port),
         "TORCH_CPP_LOG_LEVEL": "FATAL",  # gloo's own words about lost connections

@@ -101,10 +101,10 @@ def _trace(net: nn.Module, x_sample: Any) -> tuple[str, nn.Linear, Tensor, Any, 
     for name, module in net.named_modules():
         if isinstance(module, (nn.Linear, *_NORMALISERS)):
 
-            def record(module: nn.Module, inputs: Any, output: Any, name: str = name) -> None:
-                calls.append((name, module, inputs[0]))
+            def record(module: nn.Module, inputs: Any, named: Any, output: Any, name: str = name) -> None:
+                calls.append((name, module, inputs[0] if inputs else named["input"]))
 
-            handles.append(module.register_forward_hook(record))
+            handles.append(module.register_forward_hook(record, with_kwargs=True))
     try:
         with torch.no_grad():
             output = net(x_sample)
@@ -127,6 +127,6 @@ def _replace_everywhere(net: nn.Module, old: nn.Module, new: nn.Module) -> None:
             "Expected a network with layers before its last nn.Linear, got a single nn.Linear: use GPHead."
         )
     for parent in list(net.modules()):
-        for name, child in list(parent.named_children()):
+        for name, child in list(parent._modules.items()):  # named_children would give each module once
             if child is old:
                 setattr(parent, name, new)

@@ -32,11 +32,17 @@ def describe_model(estimator: Any) -> dict[str, str]:
         grids = sorted({" × ".join(map(str, bank.gps.grid.sizes)) for bank in head.members()})
         facts["Gaussian processes"] = f"{len(head.groups)}, each on a grid of {' or '.join(grids)} points"
         facts["Kernel"] = plain(estimator.kernel)
-        facts["Held-out evidence"] = "yes" if estimator.evidence else "no"
+        facts["Held-out evidence"] = "yes" if has_evidence(model) else "no"
     facts["Likelihood"] = type(model.head.likelihood if isinstance(model, SVDKL) else model.likelihood).__name__
-    facts["Training rows"] = f"{estimator.num_rows_seen_:,}, beside those that were held out"
+    beside = ", beside those that were held out" if has_evidence(model) else ""
+    facts["Training rows"] = f"{estimator.num_rows_seen_:,}{beside}"
     facts["Epochs"] = f"{estimator.n_iter_}, in {sum(epoch.seconds for epoch in estimator.history_):.1f} s"
     return facts
+
+
+def has_evidence(model: Any) -> bool:
+    """Whether held-out rows had the last word: they leave a prior around the function that was learned before."""
+    return isinstance(model, SVDKL) and any(bool(bank.gps.centre.any()) for bank in model.head.members())
 
 
 def options(estimator: Any) -> dict[str, str]:

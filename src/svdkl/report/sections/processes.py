@@ -3,6 +3,7 @@
 import numpy as np
 
 from svdkl.model import SVDKL
+from svdkl.report.facts.about import has_evidence
 from svdkl.report.facts.gathered import Facts
 from svdkl.report.facts.kernels import kernels, rows_by_class, rows_by_value
 from svdkl.report.facts.predictions import ClassPredictions
@@ -128,7 +129,7 @@ def _kernels(facts: Facts, model: SVDKL, found: Processes) -> str:
         "colours go from the smallest to the largest value of each, which stand below it. Titles name the output "
         f"{told}."
     )
-    if facts.estimator.evidence:
+    if has_evidence(facts.estimator.model_):
         caption += " After the held-out evidence this is the kernel of what that stage may add to the functions."
     return figure("kernels", "Covariance of test rows under the deep kernel", panels, caption)
 
@@ -166,7 +167,7 @@ def _hyperparameters(facts: Facts, found: Processes, shown: list[int]) -> str:
         "change (lengthscale; 1 is the whole grid, of which the training rows fill the inner half)?"
         f"{_only(found, shown)}"
     )
-    if facts.estimator.evidence:
+    if has_evidence(facts.estimator.model_):
         caption += " After the held-out evidence both are those of what that stage may add to the function."
     if not known.any():
         caption += " The kernel has no lengthscale."
