@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -83,9 +84,14 @@ def test_launch_gives_the_exit_code(capfd):
 
 def test_processes_know_how_many_there_are_on_the_machine(monkeypatch):
     """Which decides, alike in all of them, whether each has a GPU of its own."""
-    started = []
-    monkeypatch.setattr(launching.subprocess, "Popen", lambda *command, env, **options: started.append(env))
+    started, process = [], subprocess.Popen
+
+    def pretend(*command, env, **options):
+        started.append(env)
+        return Mock(spec=process)
+
+    monkeypatch.setattr(launching.subprocess, "Popen", pretend)
     for rank in range(3):
-        launching._start(["train"], rank, 3, 29500, None)
+        launching._start(["train"], rank, 3, 29500, sys.stdout)
     assert [env["LOCAL_RANK"] for env in started] == ["0", "1", "2"]
     assert {env["LOCAL_WORLD_SIZE"] for env in started} == {"3"}

@@ -188,7 +188,7 @@ def test_a_streamed_classifier(tmp_path):
 
 def test_decimal_labels_are_numbers(tmp_path):
     table = table_of(2000)
-    codes = pa.array((table.column("score").to_numpy() > 1).astype(int)).cast(pa.decimal128(5, 1))
+    codes = pa.array((table.column("score").to_numpy() > 1).astype(int), pa.int8()).cast(pa.decimal128(5, 1))
     pq.write_table(table.select(["x0", "x1"]).append_column("code", codes), tmp_path / "t.parquet", row_group_size=500)
     model = SVDKLClassifier(**{**OPTIONS, "max_iter": 1}).fit_parquet(tmp_path / "t.parquet", "code")
     assert model.classes_.tolist() == [0.0, 1.0]

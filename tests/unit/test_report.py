@@ -222,7 +222,7 @@ def test_thirty_classes_of_a_polars_table(tmp_path):
 
 
 def test_images_and_a_network_of_the_users_own(tmp_path):
-    images = np.random.default_rng(0).normal(size=(60, 1, 4, 4)).astype("float32")
+    images = np.random.default_rng(0).normal(size=(200, 1, 4, 4)).astype("float32")
     net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(16, 4), torch.nn.ReLU())
     model = SVDKLClassifier(net=net, max_iter=2, grid_size=8, dims_per_gp=2, kernel="spectral_mixture", random_state=0)
     y = (images.mean((1, 2, 3)) > 0).astype(int)
