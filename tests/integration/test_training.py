@@ -96,7 +96,7 @@ def test_the_best_state_comes_back_and_patience_ends_a_stage():
         "toy",
         module,
         [{"params": list(module.parameters()), "rate": 0.1}],
-        lambda batch, progress: -module.weight.sum(),
+        lambda batch: -module.weight.sum(),
         lambda batch: -((module.weight - 1.0) ** 2).sum().expand(len(batch.x)),
         epochs=range(100),
     )

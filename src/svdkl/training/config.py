@@ -29,8 +29,6 @@ class TrainingConfig:
         Decay of the running average of all weights, which is what is scored and kept; 0 for none.
     clip
         Largest norm of the gradient.
-    kl_warmup
-        Share of the joint stage over which the KL is faded in.
     """
 
     recipe: str = "svdkl"
@@ -45,7 +43,6 @@ class TrainingConfig:
     warmup_steps: int = 50
     clip: float = 5.0
     patience: int = 5
-    kl_warmup: float = 0.0
     evidence: bool = True
     evidence_steps: int = 200
     evidence_rate: float = 2e-2

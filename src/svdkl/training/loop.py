@@ -35,7 +35,7 @@ class Stage:
     name: str
     module: nn.Module
     groups: list[Group]
-    loss: Callable[[Rows, float], Tensor]  # of a batch; the second argument is the share of the stage that is over
+    loss: Callable[[Rows], Tensor]  # of a batch
     log_predictive: Callable[[Rows], Tensor]
     epochs: range  # of the run's: one schedule of rates spans its stages
 
@@ -105,7 +105,7 @@ def run_stage(
             in_stage = rate_factor(step, stage_steps, config.warmup_steps)
             set_rates(optimiser, in_run * guard.slowdown, in_stage * guard.slowdown)
             choose_groups(optimiser, step)
-            total += guard.step(partial(stage.loss, batch, step / stage_steps), config.clip, len(batch))
+            total += guard.step(partial(stage.loss, batch), config.clip, len(batch))
             average.update()
             step += 1
         choose_groups(optimiser, 0)

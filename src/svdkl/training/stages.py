@@ -4,7 +4,6 @@ import torch
 
 from svdkl.head import GPHead
 from svdkl.model import SVDKL
-from svdkl.objective import ELBO
 from svdkl.shapes import Tensor
 from svdkl.training.config import TrainingConfig
 from svdkl.training.loop import Stage
@@ -18,7 +17,7 @@ NETWORK, JOINT = "network", "joint"  # names of the stages
 def plain_stage(model: PlainNet, config: TrainingConfig, epochs: range) -> Stage:
     """The network with its own last layer."""
 
-    def loss(batch: Rows, progress: float) -> Tensor:
+    def loss(batch: Rows) -> Tensor:
         log_prob = model.log_predictive(batch.x, batch.y)
         return -(log_prob if batch.weight is None else batch.weight * log_prob).mean()
 
@@ -57,15 +56,7 @@ def _bound_stage(
         JOINT,
         model,
         joint_groups(model, config, train_net=trained is model),
-        lambda batch, progress: _loss(
-            trained.elbo(batch.x, batch.y, num_data, batch.weight, generator, batch.part), config, progress
-        ),
+        lambda batch: -trained.elbo(batch.x, batch.y, num_data, batch.weight, generator, batch.part).value,
         lambda batch: trained.log_predictive(batch.x, batch.y),
         epochs,
     )
-
-
-def _loss(elbo: ELBO, config: TrainingConfig, progress: float) -> Tensor:
-    """The negative bound, with the KL faded in over the first part of the stage if that is asked for."""
-    faded_in = 1.0 if config.kl_warmup == 0 else min(1.0, progress / config.kl_warmup)
-    return faded_in * elbo.kl - elbo.expected_log_likelihood
