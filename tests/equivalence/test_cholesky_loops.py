@@ -122,6 +122,12 @@ def test_traced_code_takes_tensor_operations(monkeypatch):
             assert ("CPU" in result.grad_fn.name()) != traced
 
 
+@pytest.mark.parametrize(("size", "loops"), [(255, True), (256, False)])
+def test_long_axes_take_tensor_operations(size, loops):
+    root = torch.eye(size, dtype=torch.float64).expand(1, size, size)
+    assert ("CPU" in CholeskyFactor(1, size).coloured_gram(root, 4).grad_fn.name()) == loops
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision_takes_tensor_operations(dtype):
     factor = CholeskyFactor(2, 6).to(dtype)

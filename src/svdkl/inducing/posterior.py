@@ -123,8 +123,8 @@ class CholeskyFactor(AxisFactor):
         return dense_gram(self.dense(), width)
 
     def coloured_gram(self, root: Float[Tensor, "J m m"], width: int) -> Float[Tensor, "J width m"]:
-        """On CPUs with few passes over L_d."""
-        if not self._fits_loops() or width != NEIGHBOURS:
+        """On CPUs with few passes over L_d, where it stays in the cache meanwhile."""
+        if not self._fits_loops() or width != NEIGHBOURS or self.size >= LONG_AXIS:
             return super().coloured_gram(root, width)
         from svdkl.inducing.cpu_cholesky import CPUColouredGram
 
