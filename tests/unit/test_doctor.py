@@ -64,7 +64,7 @@ def test_a_kernel_that_computes_something_else_fails(monkeypatch):
 
 
 def test_missing_packages_fail_only_where_they_are_needed(monkeypatch):
-    monkeypatch.setattr(checks, "_version", lambda name: None if name in ("numba", "ray") else "1.0")
+    monkeypatch.setattr(checks, "version_of", lambda name: None if name in ("numba", "ray") else "1.0")
     found = {finding.name: finding for finding in checks._packages()}
     assert found["numba"].status == FAIL
     assert "pip install numba" in found["numba"].way_out

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from svdkl.benchmarks.studies import SCALING, Task
 from svdkl.benchmarks.systems import SYSTEMS
 from svdkl.experiments.provenance import provenance
 from svdkl.experiments.runner import THREAD_VARIABLES
+from svdkl.versions import version_of
 from svdkl.writing import written_whole
 
 PACKAGE = Path(__file__).parent.parent
@@ -148,10 +148,7 @@ def _installed_memory() -> float:
 def _origin(command: str, conditions: Conditions) -> dict[str, Any]:
     found = provenance(0, command)
     found["machine"]["threads"] = conditions.threads
-    try:
-        found["versions"]["pyro-ppl"] = version("pyro-ppl")
-    except PackageNotFoundError:
-        found["versions"]["pyro-ppl"] = None
+    found["versions"]["pyro-ppl"] = version_of("pyro-ppl")
     return {**found, "sources": _sources()}
 
 

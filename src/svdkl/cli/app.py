@@ -18,6 +18,7 @@ from svdkl.cli.predict import predict
 from svdkl.cli.report import report
 from svdkl.cli.reproduce import reproduce
 from svdkl.cli.train import train
+from svdkl.versions import version_of
 
 # All mistakes in the arguments are of this class, which typer does not name.
 UsageError: type[Any] = typer.BadParameter.__mro__[1]
@@ -33,9 +34,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> bool:
     if wanted:
-        from importlib.metadata import version
-
-        print(f"svdkl {version('svdkl')}")
+        print(f"svdkl {version_of('svdkl') or 'from its sources'}")
         raise typer.Exit
     return wanted
 

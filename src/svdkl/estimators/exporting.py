@@ -8,7 +8,6 @@ import json
 import platform
 import warnings
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from svdkl.estimators.export_check import (
 from svdkl.estimators.frozen import FrozenPredictor
 from svdkl.estimators.labels import labels_to_json
 from svdkl.shapes import Tensor
+from svdkl.versions import version_of
 from svdkl.writing import folder_put_in_place
 
 FILES = {"torch": "model.pt2", "onnx": "model.onnx"}
@@ -155,7 +155,7 @@ def _write(program: torch.export.ExportedProgram, file: Path, format: str, task:
         assert converted is not None
         converted.save(file)
     opset = converted.model.opset_imports[""]
-    return {"torch": torch.__version__, **{name: version(name) for name in ("onnx", "onnxscript")}, "opset": opset}
+    return {"torch": torch.__version__, **{name: version_of(name) for name in ("onnx", "onnxscript")}, "opset": opset}
 
 
 def _require_onnx() -> None:
@@ -195,7 +195,7 @@ def _describe(estimator: Any, export: Export, versions: dict[str, Any], folder: 
             "batch_sizes": list(BATCH_SIZES),
             "largest_difference": export.largest_difference,
         },
-        "versions": {"python": platform.python_version(), "svdkl": _own_version(), **versions},
+        "versions": {"python": platform.python_version(), "svdkl": version_of("svdkl"), **versions},
     }
     if encoder is not None:
         _write_json(folder / ENCODER, encoder.to_json())
@@ -209,10 +209,3 @@ def _write_json(path: Path, content: Any) -> None:
 def _first_line(error: Exception) -> str:
     lines = str(error).strip().splitlines()
     return lines[0].rstrip(".:") if lines else type(error).__name__
-
-
-def _own_version() -> str | None:
-    try:
-        return version("svdkl")
-    except PackageNotFoundError:  # run from its sources
-        return None

@@ -6,7 +6,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +16,7 @@ from svdkl.estimators.classifier import SVDKLClassifier
 from svdkl.experiments.datasets.nycflights import load_nycflights
 from svdkl.interpolation import marginals
 from svdkl.shapes import Tensor
+from svdkl.versions import version_of
 
 OK, NOTE, FAIL = "OK", "note", "FAIL"
 
@@ -82,22 +82,15 @@ def _python() -> Iterator[Finding]:
 
 def _packages() -> Iterator[Finding]:
     for name in REQUIRED:
-        if (found := _version(name)) is not None:
+        if (found := version_of(name)) is not None:
             yield Finding(name, OK, found)
         else:
             yield Finding(name, FAIL, "not installed", f"Install it with {sys.executable} -m pip install {name}.")
     for name, use in OPTIONAL.items():
-        if (found := _version(name)) is not None:
+        if (found := version_of(name)) is not None:
             yield Finding(name, OK, f"{found} (optional)")
         else:
             yield Finding(name, NOTE, "not installed (optional)", f"Needed only {use}.")
-
-
-def _version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
 
 
 # ----------------------------------------------------------------------------------------------------------- machine

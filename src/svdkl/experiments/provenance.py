@@ -4,11 +4,12 @@ import os
 import platform
 import subprocess
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import torch
+
+from svdkl.versions import version_of
 
 PACKAGES = ("svdkl", "torch", "numpy", "scikit-learn", "pyarrow", "lightgbm", "gpytorch")
 SOURCE = Path(__file__).parent
@@ -18,7 +19,7 @@ def provenance(seed: int, command: str) -> dict[str, Any]:
     """A record of all that, as JSON can hold it."""
     return {
         **_code(),
-        "versions": {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}},
+        "versions": {"python": platform.python_version(), **{name: version_of(name) for name in PACKAGES}},
         "seed": seed,
         "machine": {
             "processor": _processor(),
@@ -46,13 +47,6 @@ def _git(*arguments: str) -> str | None:
     except OSError:
         return None
     return done.stdout.strip() if done.returncode == 0 else None
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
 
 
 def _processor() -> str:

@@ -1,12 +1,12 @@
 """What was trained, with which options, by which versions."""
 
 import platform
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from torch import nn
 
 from svdkl.model import SVDKL
+from svdkl.versions import version_of
 
 PACKAGES = ("svdkl", "torch", "numpy", "scikit-learn", "matplotlib")
 RECIPES = {
@@ -57,13 +57,8 @@ def options(estimator: Any) -> dict[str, str]:
 
 def versions() -> dict[str, str]:
     """Of what wrote the report."""
-    found = {"python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
+    found = {package: version_of(package) for package in PACKAGES}
+    return {"python": platform.python_version(), **{name: text for name, text in found.items() if text is not None}}
 
 
 def plain(value: Any) -> str:
