@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from svdkl.reasons import first_line
 from svdkl.shapes import Float, Tensor
 
 DEFAULT_LENGTHSCALE = 0.2
@@ -164,7 +165,7 @@ class GPyTorchKernel(AxisKernel):
         except (RuntimeError, ValueError, TypeError) as error:
             raise ValueError(
                 f"Expected a gpytorch kernel of one dimension, got {type(kernel).__name__}, which cannot be evaluated "
-                f"on one axis ({str(error).splitlines()[0]}): leave out ard_num_dims and active_dims, and give sums "
+                f"on one axis ({first_line(error)}): leave out ard_num_dims and active_dims, and give sums "
                 f"and products the batch_shape [{num_gps}]."
             ) from error
         if shape != (num_gps, 2):

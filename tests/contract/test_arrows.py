@@ -8,7 +8,7 @@ import svdkl
 
 PACKAGE = Path(svdkl.__file__).parent
 LAYERS = [
-    ["compiled", "derivatives", "shapes", "versions", "writing"],
+    ["compiled", "derivatives", "reasons", "shapes", "versions", "writing"],
     ["linalg"],
     ["grid", "kernels", "interpolation", "quadrature"],
     ["inducing", "memory"],

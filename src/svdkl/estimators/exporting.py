@@ -26,6 +26,7 @@ from svdkl.estimators.export_check import (
 )
 from svdkl.estimators.frozen import FrozenPredictor
 from svdkl.estimators.labels import labels_to_json
+from svdkl.reasons import first_line
 from svdkl.shapes import Tensor
 from svdkl.versions import version_of
 from svdkl.writing import folder_put_in_place
@@ -127,7 +128,7 @@ def _trace(module: FrozenPredictor, rows: Tensor) -> torch.export.ExportedProgra
     except Exception as error:  # a network of the user's own may fail in any way
         raise ValueError(
             f"Expected a network that torch.export can trace for any number of rows, got one that it cannot "
-            f"({_first_line(error)}): leave out Python code that depends on values or on the number of rows."
+            f"({first_line(error)}): leave out Python code that depends on values or on the number of rows."
         ) from error
 
 
@@ -149,7 +150,7 @@ def _write(program: torch.export.ExportedProgram, file: Path, format: str, task:
             )
         except Exception as error:
             raise ValueError(
-                f"Expected a network of operations that ONNX has, got one with others ({_first_line(error)}): export "
+                f"Expected a network of operations that ONNX has, got one with others ({first_line(error)}): export "
                 f"it with format='torch'."
             ) from error
         assert converted is not None
@@ -204,8 +205,3 @@ def _describe(estimator: Any, export: Export, versions: dict[str, Any], folder: 
 
 def _write_json(path: Path, content: Any) -> None:
     path.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0].rstrip(".:") if lines else type(error).__name__

@@ -15,6 +15,7 @@ import torch
 from svdkl.estimators.classifier import SVDKLClassifier
 from svdkl.experiments.datasets.nycflights import load_nycflights
 from svdkl.interpolation import marginals
+from svdkl.reasons import first_line
 from svdkl.shapes import Tensor
 from svdkl.versions import version_of
 
@@ -62,8 +63,7 @@ def examine() -> Iterator[Finding]:
         try:
             found = list(check())
         except Exception as error:  # what is broken may break in any way
-            lines = str(error).strip().splitlines() or [""]
-            text = f"{type(error).__name__}: {lines[0]}"
+            text = f"{type(error).__name__}: {first_line(error)}"
             found = [Finding(name, FAIL, text, f"Reinstall with {sys.executable} -m pip install --upgrade svdkl.")]
         yield from found
 

@@ -11,6 +11,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from svdkl.experiments.datasets.dataset import Array
+from svdkl.reasons import first_line
 
 VARIABLE = "SVDKL_DATA"
 CACHE = Path("~/.cache/svdkl/data")
@@ -38,8 +39,9 @@ def missing_file(stem: str, folder: Path, way_out: str) -> FileNotFoundError:
 
 def not_the_table(name: str, path: Path, error: Exception) -> ValueError:
     """The refusal of a table whose values are not of the kind that they should be."""
-    reason = str(error).splitlines()[0].rstrip(".")
-    return ValueError(f"Expected the published table of {name} in {path}, but its values are others ({reason}).")
+    return ValueError(
+        f"Expected the published table of {name} in {path}, but its values are others ({first_line(error)})."
+    )
 
 
 def read_table(path: Path) -> pa.Table:
@@ -47,8 +49,7 @@ def read_table(path: Path) -> pa.Table:
     try:
         return pyarrow.csv.read_csv(path) if path.suffix == ".csv" else pyarrow.parquet.read_table(path)
     except (pa.ArrowInvalid, OSError) as error:
-        reason = str(error).splitlines()[0].rstrip(".")
-        raise ValueError(f"Expected a whole table in {path}, but it cannot be read ({reason}).") from error
+        raise ValueError(f"Expected a whole table in {path}, but it cannot be read ({first_line(error)}).") from error
 
 
 def check_size(name: str, table: pa.Table, rows: int, columns: int) -> None:

@@ -22,6 +22,7 @@ from svdkl.experiments.datasets.files import (
     missing_file,
     read_table,
 )
+from svdkl.reasons import first_line
 
 FEATURES = ("Month", "DayofMonth", "DayOfWeek", "DepTime", "ArrTime", "AirTime", "Distance", "PlaneAge")
 CLASSES = ("on time", "late")
@@ -101,8 +102,9 @@ def _build_years(path: Path) -> dict[str, int]:
     try:
         table = pyarrow.csv.read_csv(path, parse_options=parse, convert_options=as_text)
     except (pa.ArrowInvalid, OSError) as error:
-        reason = str(error).splitlines()[0].rstrip(".")
-        raise ValueError(f"Expected the planes of the Data Expo in {path}, but it has none ({reason}).") from error
+        raise ValueError(
+            f"Expected the planes of the Data Expo in {path}, but it has none ({first_line(error)})."
+        ) from error
     check_columns(str(path), table, ("tailnum", "year"))
     years = zip(table.column("tailnum").to_pylist(), table.column("year").to_pylist())
     return {plane: int(year) for plane, year in years if plane and year and year.isdigit() and int(year) > 1900}
@@ -125,5 +127,6 @@ def _complete_flights(path: Path, built: dict[str, int]) -> Iterator[pa.Table]:
                 whole = table.append_column("PlaneAge", age).select([*FEATURES, "ArrDelay"]).drop_null()
                 yield whole.filter(pc.greater_equal(whole.column("PlaneAge"), 0))
     except (pa.ArrowInvalid, KeyError, OSError) as error:
-        reason = str(error).splitlines()[0].rstrip(".")
-        raise ValueError(f"Expected on-time records of the Data Expo in {path}, but it has not ({reason}).") from error
+        raise ValueError(
+            f"Expected on-time records of the Data Expo in {path}, but it has not ({first_line(error)})."
+        ) from error

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from svdkl.experiments.datasets.dataset import Array, ImageSet
 from svdkl.experiments.datasets.files import VARIABLE, data_folder
+from svdkl.reasons import first_line
 
 Bytes = npt.NDArray[np.uint8]
 Part = tuple[Bytes, Array]  # images and their classes
@@ -36,8 +37,7 @@ def locate_images(name: str, table: str, archive: str, address: str, data_dir: P
 
 def unreadable(path: Path, error: Exception) -> ValueError:
     """The refusal of a file that is damaged or of another kind."""
-    reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
-    return ValueError(f"Expected whole images in {path}, but they cannot be read ({reason}).")
+    return ValueError(f"Expected whole images in {path}, but they cannot be read ({first_line(error)}).")
 
 
 def check_part(name: str, images: Bytes, labels: Array, shape: tuple[int, int, int], counts: Sequence[int]) -> Part:

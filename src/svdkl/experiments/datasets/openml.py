@@ -1,10 +1,12 @@
 """Tables from OpenML, fetched only where that was asked for, and kept as Parquet."""
 
-import os
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet
+
+from svdkl.reasons import first_line
+from svdkl.writing import written_whole
 
 
 def download(name: str, openml_id: int, path: Path) -> None:
@@ -17,14 +19,12 @@ def download(name: str, openml_id: int, path: Path) -> None:
     try:
         frame = fetch_openml(data_id=openml_id, as_frame=True, parser="auto", cache=False).frame
     except OSError as error:
-        reason = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
         raise OSError(
-            f"Expected to download {name} from OpenML (number {openml_id}), but that failed ({reason}): check the "
-            f"network, or put {path.name} into {path.parent}."
+            f"Expected to download {name} from OpenML (number {openml_id}), but that failed ({first_line(error)}): "
+            f"check the network, or put {path.name} into {path.parent}."
         ) from error
     # Categories as text, so that the file looks the same whoever wrote it.
     texts = {c: frame[c].astype("string") for c in frame.columns if isinstance(frame[c].dtype, pd.CategoricalDtype)}
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(path.name + ".part")
-    pyarrow.parquet.write_table(pa.Table.from_pandas(frame.assign(**texts), preserve_index=False), beside)
-    os.replace(beside, path)
+    with written_whole(path) as beside:
+        pyarrow.parquet.write_table(pa.Table.from_pandas(frame.assign(**texts), preserve_index=False), beside)
