@@ -10,6 +10,7 @@ from functools import partial
 import torch
 from torch import nn
 
+from svdkl.features.dropout import Dropout
 from svdkl.shapes import Float, Tensor
 
 HE = partial(nn.init.kaiming_normal_, nonlinearity="relu")  # keeps the size of rectified signals (He et al., 2015)
@@ -123,8 +124,8 @@ class AlexNet(nn.Module):
             *(nn.Conv2d(128, 192, 3, padding=1), nn.ReLU()),
             *(nn.Conv2d(192, 192, 3, padding=1), nn.ReLU()),
             *(nn.Conv2d(192, 128, 3, padding=1), nn.ReLU(), nn.MaxPool2d(3, 2, padding=1)),
-            *(nn.Flatten(), nn.Dropout(dropout), nn.Linear(128 * side**2, 512), nn.ReLU()),
-            *(nn.Dropout(dropout), nn.Linear(512, out_features), nn.ReLU()),
+            *(nn.Flatten(), Dropout(dropout), nn.Linear(128 * side**2, 512), nn.ReLU()),
+            *(Dropout(dropout), nn.Linear(512, out_features), nn.ReLU()),
         )
         start_weights(self)
 

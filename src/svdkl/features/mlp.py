@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from torch import nn
 
+from svdkl.features.dropout import Dropout
 from svdkl.shapes import Float, Tensor
 
 _ACTIVATIONS: dict[str, type[nn.Module]] = {
@@ -36,7 +37,7 @@ class MLP(nn.Module):
         for size in hidden:
             layers += [nn.Linear(width, size), _ACTIVATIONS[activation]()]
             if dropout > 0:
-                layers.append(nn.Dropout(dropout))
+                layers.append(Dropout(dropout))
             width = size
         layers.append(nn.Linear(width, out_features))
         self.layers = nn.Sequential(*layers)

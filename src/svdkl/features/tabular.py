@@ -8,6 +8,7 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
+from svdkl.features.dropout import Dropout
 from svdkl.features.layout import Codes, Flag, Layout, Number
 from svdkl.features.mlp import _ACTIVATIONS, MLP
 from svdkl.shapes import Float, Tensor
@@ -109,7 +110,7 @@ class _Blocks(nn.Module):
                 nn.Linear(width, size),
                 nn.LayerNorm(size) if normalise else nn.Identity(),
                 activation(),
-                nn.Dropout(dropout),
+                Dropout(dropout),
             )
             for width, size in zip(widths, hidden)
         )
