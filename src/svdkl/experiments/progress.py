@@ -28,7 +28,7 @@ IMAGES = {
     "mnist": Images(60_000, 28 * 28, 12, 2.3),
     "mnist_binary": Images(60_000, 28 * 28, 12, 2.3),
     "cifar10": Images(50_000, 3 * 32 * 32, 16, 12.0),
-    "cifar10_resnet": Images(50_000, 3 * 32 * 32, 12, 41.0),
+    "cifar10_resnet": Images(50_000, 3 * 32 * 32, 8, 41.0),
     "svhn": Images(73_257, 3 * 32 * 32, 16, 12.0),
     "tiny_imagenet20": Images(10_000, 3 * 64 * 64, 16, 93.0),
 }

@@ -55,7 +55,7 @@ BUDGETS: dict[str, Budget] = {
     "mnist": Budget("lenet", epochs=12, batch_size=256, padding=2),
     "mnist_binary": Budget("lenet", epochs=12, batch_size=256, padding=2),
     "cifar10": Budget("cifar_quick", epochs=16, batch_size=128, padding=4, flip=True),
-    "cifar10_resnet": Budget("resnet20", epochs=12, batch_size=128, rate=3e-3, padding=4, flip=True),
+    "cifar10_resnet": Budget("resnet20", epochs=8, batch_size=128, rate=3e-3, padding=4, flip=True),
     "svhn": Budget("cifar_quick", epochs=16, batch_size=128, padding=2),  # digits have no mirror images
     "tiny_imagenet20": Budget("alexnet", epochs=16, batch_size=64, weight_decay=0.1, padding=8, flip=True),
 }
