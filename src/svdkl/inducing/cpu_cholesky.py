@@ -124,19 +124,21 @@ def _coloured_forward(uppers, raws, products, grams, start, stop):
 @jit
 @no_type_check
 def _coloured_backward(uppers, raws, products, grad_grams, grad_uppers, grad_raws, start, stop):
+    """``grad_uppers``: of R^T, L F'^T on and above the diagonal; empty if nobody asks for it."""
     m = raws.shape[1]
     factor, grad_product, turned, row = np.empty((m, m)), np.zeros((m, m)), np.zeros((m, m)), np.empty(m)
     for j in range(start, stop):
-        upper, grad_upper, raw, grad_raw = uppers[j], grad_uppers[j], raws[j], grad_raws[j]
-        _write_out(raw, factor)
+        upper, raw, grad_raw = uppers[j], raws[j], grad_raws[j]
         _gram_back(products[j], grad_grams[j], grad_product)
-        for i in range(m):
-            for c in range(i + 1):
-                turned[c, i] = grad_product[i, c]
-        for k in range(m):
-            # Of R^T, L F'^T on and above the diagonal; of L, R^T F' on and below it.
-            grad_upper[k, :k] = 0
-            _combine(factor[k], turned, 0, k + 1, grad_upper[k], k, m)
+        if grad_uppers.shape[1] > 0:
+            _write_out(raw, factor)
+            for i in range(m):
+                for c in range(i + 1):
+                    turned[c, i] = grad_product[i, c]
+            for k in range(m):
+                grad_uppers[j, k, :k] = 0
+                _combine(factor[k], turned, 0, k + 1, grad_uppers[j, k], k, m)
+        for k in range(m):  # of L, R^T F' on and below the diagonal
             _combine(upper[k], grad_product, k, m, row, 0, k + 1)
             for c in range(k):
                 grad_raw[k, c] = row[c]
@@ -191,10 +193,12 @@ class CPUColouredGram(torch.autograd.Function):
         root, raw, product = ctx.saved_tensors
         if torch.is_grad_enabled():
             return differentiable_gradients(_eager_coloured_gram, (root, raw), (grad,))
-        grad_upper = torch.empty_like(product)
+        # Kernels rest in most steps of training, and then so does the root.
+        asked = ctx.needs_input_grad[0]
+        grad_upper = torch.empty_like(product) if asked else product.new_empty(len(raw), 0, 0)
         grad_raw = torch.empty_like(raw, memory_format=torch.contiguous_format)
         on_slices(_coloured_backward, root.mT, raw, product, grad, grad_upper, grad_raw, entries=raw.numel())
-        return grad_upper.mT, grad_raw
+        return grad_upper.mT if asked else None, grad_raw
 
 
 class CPUTraceAndLogDet(torch.autograd.Function):
