@@ -1,9 +1,11 @@
 """The whole model: a network and a Gaussian process head, trained jointly."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm as BatchNorm
 
 from svdkl.expectation import Part
 from svdkl.head import GPHead
@@ -55,18 +57,30 @@ class SVDKL(nn.Module):
 
     @torch.no_grad()
     def set_ranges(self, x: Tensor) -> None:
-        """Fit the lattice to the features of a sample of inputs: once, before training from scratch."""
-        self.head.bounding.set_ranges(self._features_in_use(x))
+        """Fit the lattice to the features of a sample of inputs: once, before training from scratch.
+
+        Batch normalisation that has seen no batch yet takes this one's statistics, as it will in training.
+        """
+        new = [layer for layer in self.net.modules() if isinstance(layer, BatchNorm) and layer.num_batches_tracked == 0]
+        for layer in new:
+            layer.track_running_stats = False  # nothing is learned here
+        try:
+            self.head.bounding.set_ranges(self._features_in_use(x, in_training=new))
+        finally:
+            for layer in new:
+                layer.track_running_stats = True
 
     @torch.no_grad()
     def remember(self, x: Tensor) -> None:
         """Let ``ood_score`` know which features come together, from a thousand rows in random order, after training."""
         self.head.familiarity.remember(self._features_in_use(x))
 
-    def _features_in_use(self, x: Tensor) -> Tensor:
+    def _features_in_use(self, x: Tensor, in_training: Sequence[nn.Module] = ()) -> Tensor:
         """Features as predictions see them: without dropout, and without moving what normalisation has learned."""
         modes = [(module, module.training) for module in self.net.modules()]
         self.net.eval()
+        for layer in in_training:
+            layer.train()
         try:
             return self.net(x)
         finally:

@@ -43,6 +43,6 @@ def folder_put_in_place(path: Path) -> Iterator[Path]:
             path.rename(old)
         new.rename(path)
     finally:
-        if old.exists() and not path.exists():
+        if os.path.lexists(old) and not os.path.lexists(path):
             old.rename(path)
         shutil.rmtree(beside, ignore_errors=True)

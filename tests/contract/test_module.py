@@ -378,6 +378,34 @@ def test_ranges_and_memory_are_of_features_as_predictions_see_them() -> None:
     close(model.head.familiarity.strangeness(net(x)), found[1], "float32")
 
 
+@pytest.mark.parametrize("size", [1.0, 50.0])
+def test_ranges_of_a_network_with_new_batch_normalisation_are_those_of_training(size: float) -> None:
+    net = nn.Sequential(nn.Linear(INPUTS, 9), nn.BatchNorm1d(9), nn.ReLU(), nn.Linear(9, FEATURES), nn.Dropout(0.5))
+    model, x = SVDKL(net, FEATURES, 3, grid_size=8), size * torch.randn(300, INPUTS)
+    before = copy.deepcopy(net.state_dict())
+    model.set_ranges(x)
+    assert all(module.training for module in net.modules())
+    assert net[1].track_running_stats
+    for name, tensor in net.state_dict().items():
+        assert torch.equal(tensor, before[name])
+    found = model.head.bounding.location, model.head.bounding.scale
+    with torch.no_grad():
+        model.head.bounding.set_ranges(net[:-1](x))
+    close(model.head.bounding.location, found[0], "float32")
+    close(model.head.bounding.scale, found[1], "float32")
+
+
+def test_models_do_not_mind_another_default_device() -> None:
+    net = MLP(INPUTS, (6,), FEATURES, dropout=0.25)
+    model, x = SVDKL(net, FEATURES, 2, grid_size=8), torch.randn(ROWS, INPUTS)
+    y = torch.zeros(ROWS, dtype=torch.long)
+    with torch.device("meta"):
+        value = model.elbo(x, y, num_data=ROWS).value
+        value.backward()
+    assert value.device.type == "cpu"
+    assert bool(value.isfinite())
+
+
 def test_the_heads_in_a_container_are_moved_and_counted() -> None:
     """Nothing hides from nn.Module: parameters and buffers of a head are those of what holds it."""
     head = build().head

@@ -69,6 +69,24 @@ def test_an_interrupt_leaves_the_old_folder(tmp_path, monkeypatch, when):
     assert [file.name for file in tmp_path.rglob("*")] == ["model", "old"]
 
 
+def test_an_interrupt_leaves_a_relative_link(tmp_path, monkeypatch):
+    (tmp_path / "real").mkdir()
+    path = tmp_path / "links" / "model"
+    path.parent.mkdir()
+    path.symlink_to("../real")
+    rename = Path.rename
+
+    def interrupted(self, target):
+        if self.name == "new":
+            raise KeyboardInterrupt
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", interrupted)
+    with pytest.raises(KeyboardInterrupt), folder_put_in_place(path):
+        pass
+    assert path.resolve() == (tmp_path / "real").resolve()
+
+
 # ------------------------------------------------------------------------------------------------------------- round
 
 

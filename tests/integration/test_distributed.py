@@ -8,11 +8,12 @@ from unittest.mock import Mock
 
 import pytest
 import torch
+from refusals import refused
 from safetensors.torch import load_file
 from tolerances import close
 
 from svdkl.training import launching
-from svdkl.training.distributed import Processes, joined
+from svdkl.training.distributed import Processes, group, joined
 from svdkl.training.launching import launch
 
 SCRIPT = Path(__file__).parent / "distributed_run.py"
@@ -95,3 +96,11 @@ def test_processes_know_how_many_there_are_on_the_machine(monkeypatch):
         launching._start(["train"], rank, 3, 29500, sys.stdout)
     assert [env["LOCAL_RANK"] for env in started] == ["0", "1", "2"]
     assert {env["LOCAL_WORLD_SIZE"] for env in started} == {"3"}
+
+
+def test_gpus_are_shared_by_a_known_number_of_processes(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 8)
+    monkeypatch.setenv("WORLD_SIZE", "16")
+    monkeypatch.setenv("LOCAL_RANK", "3")
+    monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
+    refused(lambda: group().__enter__(), "LOCAL_WORLD_SIZE", "torchrun")

@@ -115,6 +115,6 @@ def test_damaged_and_foreign_files_are_refused_in_a_sentence(tmp_path):
         checkpoint.path.write_bytes(damaged)
         with pytest.raises(ValueError, match="truncated or damaged"):
             checkpoint.load()
-    checkpoint.path.write_bytes(whole.replace(b"svdkl-checkpoint-2", b"other-checkpoint-2"))
+    checkpoint.path.write_bytes(whole.replace(b"svdkl-checkpoint-3", b"other-checkpoint-3"))
     with pytest.raises(ValueError, match="another program or version"):
         checkpoint.load()

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 import torch
+from refusals import refused
 from tolerances import close
 from torch import Tensor
 
@@ -75,6 +76,21 @@ def test_evaluation_and_no_chance_change_nothing() -> None:
     x = torch.randn(4, 3)
     assert Dropout(0.25).eval()(x) is x
     assert Dropout(0.0)(x) is x
+
+
+def test_everything_may_be_dropped() -> None:
+    assert not Dropout(1.0)(torch.ones(5)).any()
+
+
+@pytest.mark.parametrize("chance", [-0.1, 1.5, math.nan])
+def test_no_chance_is_refused(chance: float) -> None:
+    refused(lambda: Dropout(chance), "dropout from 0 to 1", f"{chance}")
+
+
+def test_functional_gradients() -> None:
+    x = torch.randn(50, 3)
+    slope = torch.func.grad(lambda x: Dropout(0.25)(x).sum())(x)
+    assert set(slope.unique().tolist()) == {0.0, torch.tensor(1 / 0.75).item()}
 
 
 def test_other_types_are_torchs_own() -> None:

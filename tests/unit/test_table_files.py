@@ -126,12 +126,35 @@ def test_csv_types_are_those_of_all_values_wherever_they_stand(write, monkeypatc
         ([" 2020-01-01T10:00:00Z"], "string"),
         (["2020-01-01", " 2020-01-02 "], "date32[day]"),
         ([" 5 ", "6"], "int64"),
+        (["5\u00a0", "6"], "string"),
+        (['"5\n"', "6"], "string"),
+        (["2020-01-01\u2003"], "string"),
+        (["0x1F", "3"], "int64"),
     ],
 )
 def test_csv_types_are_those_that_the_reader_takes(write, cells, kind):
     file = open_table_file(write("a.csv", "\n".join(["cell,other", *(f"{cell},1" for cell in cells)]) + "\n"))
     assert str(file.schema.field("cell").type) == kind
     assert file.read().num_rows == len(cells)
+
+
+@pytest.mark.parametrize(
+    ("first", "later", "kind"),
+    [
+        ("1", "true", "bool"),
+        ("true", "1", "bool"),
+        (" 2020-01-01", "2020-01-01 10:00", "string"),
+        ("2020-01-01", "2020-01-01 10:00", "timestamp[us]"),
+        ("0x1F", "1.5", "string"),
+        ("2", "true", "string"),
+    ],
+)
+def test_csv_types_do_not_depend_on_the_order(write, monkeypatch, first, later, kind):
+    monkeypatch.setattr(csv_file, "BLOCK", 200)
+    for values in ([first] * 60 + [later] * 60, [later] * 60 + [first] * 60):
+        file = open_table_file(write("a.csv", "\n".join(["cell,other", *(f"{cell},1" for cell in values)]) + "\n"))
+        assert str(file.schema.field("cell").type) == kind
+        assert file.read().num_rows == 120
 
 
 def test_csv_missing_values(write):

@@ -15,6 +15,7 @@ import pytest
 import scipy.sparse
 from refusals import refused
 
+from svdkl.tabular.chunks import plain_column
 from svdkl.tabular.columns import open_table
 from svdkl.tabular.values import Column
 
@@ -139,6 +140,11 @@ def test_declared_categories(kind: str) -> None:
     column = read(DECLARED[kind](["1", None, "0", "1"]))
     assert (column.storage, listed(column)) == ("category", ["1", None, "0", "1"])
     assert read(DECLARED[kind]([None, "a"]).head(0) if kind != "pyarrow" else DECLARED[kind](["a"])[:0]).is_empty
+
+
+def test_declared_categories_of_decimals_are_numbers() -> None:
+    column = pa.chunked_array([pa.array([decimal.Decimal("1.25"), None]).dictionary_encode()])
+    assert plain_column(column).to_pylist() == [1.25, None]
 
 
 def test_declared_categories_of_other_types_are_their_text() -> None:

@@ -7,7 +7,6 @@ from typing import Any
 from svdkl.cli.printing import amount_of_bytes, amount_of_time, print_json, print_table
 
 SAMPLE_ROWS = 100_000  # from the beginning of the table
-MOST_VALUES = 1000  # of a target, that are counted
 SHOWN_CLASSES = 20
 
 
@@ -49,7 +48,7 @@ def show_plan(request: Any, json: bool) -> None:
 
 
 def _count_targets(file: Any, target: str, by_class: bool) -> tuple[int, Counter[Any]]:
-    """Rows of the table, and how often each value of the target occurs; real ones are counted until they are many."""
+    """Rows of the table, and how often each class occurs."""
     from svdkl.tabular.chunks import plain_column
     from svdkl.tabular.survey import refuse_missing
 
@@ -58,7 +57,7 @@ def _count_targets(file: Any, target: str, by_class: bool) -> tuple[int, Counter
         column = part.column(target)
         refuse_missing(column, target, rows)
         rows += part.num_rows
-        if by_class or len(counts) <= MOST_VALUES:
+        if by_class:
             entries = plain_column(column).value_counts().to_pylist()
             counts.update({entry["values"]: entry["counts"] for entry in entries})
     return rows, counts

@@ -63,7 +63,7 @@ def examine() -> Iterator[Finding]:
         try:
             found = list(check())
         except Exception as error:  # what is broken may break in any way
-            text = f"{type(error).__name__}: {first_line(error)}"
+            text = first_line(error) if not str(error) else f"{type(error).__name__}: {first_line(error)}"
             found = [Finding(name, FAIL, text, f"Reinstall with {sys.executable} -m pip install --upgrade svdkl.")]
         yield from found
 

@@ -30,8 +30,7 @@ def _fill(out, seed, other_seed, dropped, scale):
 
 def random_scales(like: Tensor, chance: float) -> Tensor:
     """Zero with the chance, else the inverse of the other chance, independently for each number of a tensor."""
-    scales = torch.empty(like.shape, dtype=like.dtype)
-    out = scales.numpy().reshape(-1)
-    seeds = torch.randint(2**32, (2,)).numpy().astype(np.uint32)
-    _fill(out, *seeds, np.uint32(chance * 2**32), out.dtype.type(1 / (1 - chance)))
-    return scales
+    scales = np.empty(like.shape, np.float32 if like.dtype == torch.float32 else np.float64)
+    seeds = map(np.uint32, torch.randint(2**32, (2,), device="cpu").tolist())
+    _fill(scales.reshape(-1), *seeds, np.uint32(chance * 2**32), scales.dtype.type(1 / (1 - chance)))
+    return torch.from_numpy(scales)

@@ -14,13 +14,15 @@ class Dropout(nn.Module):
 
     def __init__(self, chance: float) -> None:
         super().__init__()
+        if not 0 <= chance <= 1:
+            raise ValueError(f"Expected dropout from 0 to 1, got {chance}.")
         self.chance = chance
 
     def forward(self, x: Tensor) -> Tensor:
         """Numbers with some of them zero."""
         if not self.training or self.chance == 0:
             return x
-        plain = x.device.type == "cpu" and x.dtype in (torch.float32, torch.float64)
+        plain = x.device.type == "cpu" and x.dtype in (torch.float32, torch.float64) and self.chance < 1
         if not plain or torch.compiler.is_compiling():
             return nn.functional.dropout(x, self.chance)
         from svdkl.features.cpu_dropout import random_scales

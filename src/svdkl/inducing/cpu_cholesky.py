@@ -51,7 +51,7 @@ def _combine(weights, rows, first, end, out, start, stop):
     for c in range(start, stop):
         out[c] = 0
     for k in range(first, end, 4):
-        # Rows past the end are read as the last, and not counted.
+        # Rows past the end do not count; past the matrix's end the last one is read.
         r0, r1, r2, r3 = rows[k], rows[min(k + 1, last)], rows[min(k + 2, last)], rows[min(k + 3, last)]
         w0 = weights[k]
         w1 = weights[k + 1] if k + 1 < end else 0.0

@@ -94,7 +94,7 @@ class CPUToeplitzCholesky(torch.autograd.Function):
         num_gps, size = column.shape
         given = column.contiguous()
         upper, other = (given.new_empty(num_gps, size, size) for _ in range(2))
-        failed = torch.empty(num_gps, dtype=torch.bool)
+        failed = given.new_empty(num_gps, dtype=torch.bool)
         on_slices(_forward, given, upper, other, failed, entries=upper.numel())
         ctx.save_for_backward(column, given, upper, other)
         ctx.mark_non_differentiable(failed)

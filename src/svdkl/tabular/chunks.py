@@ -60,5 +60,5 @@ def suggestion(name: str, names: Sequence[str], most: int = 10) -> str:
 def plain_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Categories as their values, decimals as floats."""
     if pa.types.is_dictionary(column.type):
-        return column.cast(column.type.value_type)
+        column = column.cast(column.type.value_type)
     return column.cast(pa.float64()) if pa.types.is_decimal(column.type) else column

@@ -14,13 +14,8 @@ from svdkl.tabular.csv_faults import explain, looks_like_numbers
 
 CSV_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 BLOCK = 4 * 2**20  # bytes that are parsed at a time
-# Types that text is tried as. Within a family every value of one type is also one of the next.
-FAMILIES: tuple[tuple[pa.DataType, ...], ...] = (
-    (pa.int64(), pa.float64()),
-    (pa.bool_(),),
-    (pa.date32(), pa.timestamp("us")),
-    (pa.timestamp("us", "UTC"),),
-)
+# Types that text is tried as, the narrowest first.
+KINDS = (pa.int64(), pa.float64(), pa.bool_(), pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC"))
 BOOLEANS = pa.array(["true", "True", "TRUE", "false", "False", "FALSE", "1", "0"])
 TRIMMED = (pa.int64(), pa.float64(), pa.date32())
 
@@ -93,21 +88,21 @@ class CsvFile:
     @cached_property
     def _scan(self) -> tuple[pa.Schema, int]:
         """The narrowest types, and the number of rows."""
-        types = dict.fromkeys(self.names, pa.null())
+        fitting: dict[str, tuple[pa.DataType, ...]] = dict.fromkeys(self.names, (pa.null(), *KINDS))
         rows = 0
         try:
             with self._open(pa.schema([(name, pa.string()) for name in self.names])) as reader:
                 for batch in reader:
                     rows += batch.num_rows
                     for name, column in zip(self.names, batch.columns):
-                        types[name] = _widened(types[name], column)
+                        fitting[name] = tuple(kind for kind in fitting[name] if _fits(column, kind))
         except (pa.ArrowException, OSError) as error:
             raise explain(self.path, self._delimiter, error) from error
         if rows == 0:
             raise ValueError(
                 f"Expected rows below the names of the columns in {self.path}, got none: check what wrote it."
             )
-        return pa.schema(list(types.items())), rows
+        return pa.schema([(name, kinds[0] if kinds else pa.string()) for name, kinds in fitting.items()]), rows
 
     @property
     def _delimiter(self) -> str:
@@ -125,25 +120,14 @@ class CsvFile:
         )
 
 
-def _widened(kind: pa.DataType, texts: pa.Array) -> pa.DataType:
-    """The narrowest type of these texts and of those before them, which have this type."""
-    if kind == pa.string() or texts.null_count == len(texts):
-        return kind
-    for family in FAMILIES:
-        start = family.index(kind) if kind in family else 0
-        if kind == pa.null() or kind in family:
-            fitting = next((wider for wider in family[start:] if _fits(texts, wider)), None)
-            if fitting is not None:
-                return fitting
-    return pa.string()
-
-
 def _fits(texts: pa.Array, kind: pa.DataType) -> bool:
     """Whether a reader will take them for values of this kind."""
+    if kind == pa.null():
+        return texts.null_count == len(texts)
     if kind == pa.bool_():
         return bool(pc.all(pc.is_in(texts.drop_null(), BOOLEANS)).as_py())
     # Readers pass over the blanks around numbers and dates, which are rare, but not around times.
-    return _casts(texts, kind) or (kind in TRIMMED and _casts(pc.utf8_trim_whitespace(texts), kind))
+    return _casts(texts, kind) or (kind in TRIMMED and _casts(pc.utf8_trim(texts, " \t"), kind))
 
 
 def _casts(texts: pa.Array, kind: pa.DataType) -> bool:

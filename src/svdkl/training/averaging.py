@@ -27,12 +27,7 @@ class Average:
     def __init__(self, module: nn.Module, decay: float) -> None:
         self.decay = decay
         self.steps = 0
-        floating = {name: t for name, t in module.state_dict().items() if t.is_floating_point()}
-        # A weight that is shared has several names, and one average: under the first of them.
-        places = {name: (t.data_ptr(), t.shape, t.stride()) for name, t in floating.items()}
-        first = {place: name for name, place in reversed(places.items())}
-        self._first = {name: first[place] for name, place in places.items()}
-        self._live = {name: floating[name] for name in dict.fromkeys(self._first.values())}
+        self._live = {name: t for name, t in module.state_dict().items() if t.is_floating_point()}
         self._mean = {name: t.clone() for name, t in self._live.items()}
 
     @torch.no_grad()
@@ -56,18 +51,20 @@ class Average:
         return list(self._mean.values())
 
     def state(self) -> dict[str, Tensor]:
-        """The averaged weights by all of their names."""
-        return {name: self._mean[first].clone() for name, first in self._first.items()}
+        """The averaged weights by name."""
+        return {name: mean.clone() for name, mean in self._mean.items()}
 
     def load(self, state: dict[str, Tensor], steps: int) -> None:
         """Go on from an average of so many steps; names that are not in it keep what they have."""
         for name, t in state.items():
-            self._mean[self._first[name]].copy_(t)
+            self._mean[name].copy_(t)
         self.steps = steps
 
     @torch.no_grad()
     def _swap(self) -> None:
+        # All are read before any is written: a weight may have several names.
+        trained = {name: live.clone() for name, live in self._live.items()}
         for name, live in self._live.items():
-            trained = live.clone()
             live.copy_(self._mean[name])
-            self._mean[name].copy_(trained)
+        for name, mean in self._mean.items():
+            mean.copy_(trained[name])

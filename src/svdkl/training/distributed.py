@@ -136,13 +136,20 @@ def joined() -> Processes:
 def group(device: str = "auto") -> Iterator[Processes]:
     """The group that exists, or the one that torchrun has started this process for, or this process alone.
 
-    Processes that train on GPUs, one each, talk through them; others, or more than there are GPUs, do not.
+    Processes that train on GPUs, one each, talk through them; others, or more than there are GPUs, do not. Where there
+    are GPUs, a launcher has to say how many processes share them (LOCAL_WORLD_SIZE, as torchrun does).
     """
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1 or (dist.is_available() and dist.is_initialized()):
         yield joined()
         return
-    cuda = device != "cpu" and int(os.environ.get("LOCAL_WORLD_SIZE", size)) <= torch.cuda.device_count()
+    on_gpus = device != "cpu" and torch.cuda.device_count() > 0
+    if on_gpus and "LOCAL_RANK" in os.environ and "LOCAL_WORLD_SIZE" not in os.environ:
+        raise ValueError(
+            "Expected LOCAL_WORLD_SIZE, the number of processes on this machine, beside LOCAL_RANK, got none: start them "
+            "by torchrun, or set it."
+        )
+    cuda = on_gpus and int(os.environ.get("LOCAL_WORLD_SIZE", size)) <= torch.cuda.device_count()
     if cuda:
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     try:
