@@ -146,8 +146,8 @@ def group(device: str = "auto") -> Iterator[Processes]:
     on_gpus = device != "cpu" and torch.cuda.device_count() > 0
     if on_gpus and "LOCAL_RANK" in os.environ and "LOCAL_WORLD_SIZE" not in os.environ:
         raise ValueError(
-            "Expected LOCAL_WORLD_SIZE, the number of processes on this machine, beside LOCAL_RANK, got none: start them "
-            "by torchrun, or set it."
+            "Expected LOCAL_WORLD_SIZE, the number of processes on this machine, beside LOCAL_RANK, got none: start "
+            "them by torchrun, or set it."
         )
     cuda = on_gpus and int(os.environ.get("LOCAL_WORLD_SIZE", size)) <= torch.cuda.device_count()
     if cuda:
