@@ -1,14 +1,18 @@
 """Suites run task by task, go on where they were cut off, and leave nothing half-written."""
 
+import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -21,8 +25,9 @@ from svdkl.experiments import runner
 from svdkl.experiments.baselines import MODELS, ClassBaseline, Entry
 from svdkl.experiments.baselines.networks import NetworkClassifier
 from svdkl.experiments.commands import main
-from svdkl.experiments.results import checkpoint_of, folder_of, is_finished, read_results, write_result
-from svdkl.experiments.runner import Place, plan_suite, run_suite
+from svdkl.experiments.plan import Place, look_for_data, plan_suite
+from svdkl.experiments.results import checkpoint_of, folder_of, is_finished, read_results, write_results
+from svdkl.experiments.runner import run_suite
 from svdkl.experiments.suite import Task, parse_only, select
 from svdkl.experiments.suites import SUITES, get_suite, quick
 from svdkl.experiments.task import run_task
@@ -81,16 +86,19 @@ def test_a_fit_serves_all_its_results_and_is_not_done_again(place):
     assert lines[0] == "smoke: 2 tasks, 0 finished before, 2 to run."
     assert re.fullmatch(r"This takes about .* and up to .* GB of memory, by rule of thumb\.", lines[1])
 
-    # One of two results is lost: the fit is done again, and what was there stays as it was.
-    before = folder_of(place.results, tasks[0], "dnn").stat().st_ino
-    lost = folder_of(place.results, tasks[0], "dnn_temperature")
-    for path in lost.iterdir():
-        path.unlink()
-    lost.rmdir()
+    # One of two results is lost: the fit is done again, and both are of that fit.
+    kept, lost = (folder_of(place.results, tasks[0], result) for result in ("dnn", "dnn_temperature"))
+    before = kept.stat().st_ino
+    shutil.rmtree(lost)
     assert run_suite(SMOKE, tasks, place, lines.append) == []
     assert Frequencies.fits == 3
     assert lost.is_dir()
-    assert folder_of(place.results, tasks[0], "dnn").stat().st_ino == before
+    assert kept.stat().st_ino != before
+
+
+def record(folder: Path) -> dict:
+    """The origin of a result, which all results of a fit share."""
+    return json.loads((folder / "provenance.json").read_text())
 
 
 def test_a_fit_of_another_suite_is_taken_as_it_is(place, monkeypatch):
@@ -105,6 +113,16 @@ def test_a_fit_of_another_suite_is_taken_as_it_is(place, monkeypatch):
         first, second = (place.results / suite / "tumours" / result / "fold1-seed0" for suite in ("smoke", "other"))
         for name in ("metrics", "config", "provenance"):
             assert (first / f"{name}.json").read_bytes() == (second / f"{name}.json").read_bytes()
+
+    # A result of another fit that stands alone where two belong goes.
+    first, second = (place.results / suite / "tumours" for suite in ("smoke", "other"))
+    old = {name: {"origin": "another fit"} for name in ("metrics", "config", "provenance")}
+    for result in ("dnn", "dnn_temperature"):
+        shutil.rmtree(second / result)
+    write_results({second / "dnn" / "fold1-seed0": old})
+    assert run_suite(other, select(other, parse_only("model=dnn")), place, lines.append) == []
+    for result in ("dnn", "dnn_temperature"):
+        assert record(second / result / "fold1-seed0") == record(first / result / "fold1-seed0")
 
     small = quick(other)
     monkeypatch.setitem(SUITES, small.name, small)
@@ -146,17 +164,45 @@ def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(results_module.os, "fsync", no_space)
         with pytest.raises(OSError, match="No space"):
-            write_result(folder, documents)
+            write_results({folder: documents})
     assert list(tmp_path.iterdir()) == []
-    write_result(folder, documents)
-    write_result(folder, {**documents, "metrics": {"nlp": 2.0}})
+    write_results({folder: documents})
+    write_results({folder: {**documents, "metrics": {"nlp": 2.0}}})
     assert json.loads((folder / "metrics.json").read_text()) == {"nlp": 1.0}
     assert [path.name for path in tmp_path.iterdir()] == ["fold0-seed0"]
 
 
+def test_a_kill_at_any_rename_leaves_a_whole_fit_or_an_unfinished_one(tmp_path, monkeypatch):
+    """Two results of an old fit and a missing third: whichever rename is the last, no mixture passes as finished."""
+    rename = Path.rename
+    for renames in range(8):
+        folders = [tmp_path / str(renames) / name for name in ("cnn", "dnn_temperature", "laplace")]
+        old, new = ({name: {"fit": fit} for name in ("metrics", "config", "provenance")} for fit in ("old", "new"))
+        for folder in folders[:2]:
+            write_results({folder: old})
+        left = iter(range(renames))
+
+        def killed(path: Path, target: Path, left: Iterator[int] = left) -> Path:
+            if next(left, None) is None:
+                raise KeyboardInterrupt  # and the tidying that follows cannot rename either
+            return rename(path, target)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "rename", killed)
+            with contextlib.suppress(KeyboardInterrupt):
+                write_results(dict.fromkeys(folders, new))
+        if all(folder.is_dir() for folder in folders):
+            assert [record(folder) for folder in folders] == [{"fit": "new"}] * 3
+            assert renames >= 5
+        else:
+            assert renames < 5
+            write_results(dict.fromkeys(folders, new))
+            assert [record(folder) for folder in folders] == [{"fit": "new"}] * 3
+
+
 def test_remains_of_a_killed_task_do_not_count_and_go(place):
     task = Task("smoke", "tumours", "lightgbm", 0, 0)
-    remains = folder_of(place.results, task, "lightgbm").with_name(".fold0-seed0-123.part")
+    remains = folder_of(place.results, task, "lightgbm").with_name(".fold0-seed0.a1b2")
     remains.mkdir(parents=True)
     (remains / "metrics.json").write_text("{")
     assert not is_finished(place.results, task, ("lightgbm",))
@@ -217,7 +263,7 @@ def test_a_set_without_data_is_left_out_and_said_once(place, monkeypatch, tmp_pa
     def pretend(task: Task, place: Place) -> str | None:
         run.append(task)
         documents = {"metrics": {"train_seconds": 1.0, "predict_seconds": 1.0}, "config": {}, "provenance": {}}
-        write_result(folder_of(place.results, task, task.model), documents)
+        write_results({folder_of(place.results, task, task.model): documents})
         return None
 
     monkeypatch.setattr(runner, "run_in_process", pretend)
@@ -229,6 +275,10 @@ def test_a_set_without_data_is_left_out_and_said_once(place, monkeypatch, tmp_pa
     assert lines[1].startswith("covertype: left out, its data is missing. Expected covertype.parquet")
     assert lines[2] == "both: 6 tasks, 0 finished before, 4 without data, 2 to run."
     assert sum("adult" in line for line in lines) == 1
+    images = replace(get_suite("images"), name="some", datasets=("tumours", "mnist", "mnist_binary"), fewer_seeds={})
+    plan = look_for_data(plan_suite(images, list(images.tasks()), place), place)
+    assert plan.sentences()[0].startswith("mnist, mnist_binary: left out, their data is missing. Expected mnist.npz")
+    assert "mnist" not in "".join(plan.sentences()[1:])
 
     # Nothing is left to run, but there are results to show.
     assert run_suite(both, list(both.tasks()), place, lines.append) == failed
@@ -239,6 +289,17 @@ def test_a_set_without_data_is_left_out_and_said_once(place, monkeypatch, tmp_pa
         "Missing, too: covertype.",
         error=FileNotFoundError,
     )
+
+
+@pytest.mark.parametrize("option", ["results", "scratch"])
+def test_folders_that_cannot_be_written_to_are_refused_before_anything_runs(option, place, tmp_path):
+    (tmp_path / "file").write_text("")
+    blocked = replace(place, **{option: tmp_path / "file" / "below"})
+    refused(
+        lambda: run_suite(SMOKE, list(SMOKE.tasks()), blocked), f"--{option}", str(tmp_path / "file"), error=OSError
+    )
+    assert Frequencies.fits == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_an_interrupt_leaves_nothing(tmp_path):
@@ -269,7 +330,6 @@ def test_an_interrupt_leaves_nothing(tmp_path):
         (["run-task", "smoke", "tumours", "dnn", "--share", "1/2"], "share1of2"),
         (["run"], "SUITE"),
         (["frobnicate"], "frobnicate"),
-        (["table", "smoke", "--results", "/nowhere/at/all"], "run the suite first"),
         (["run-task", "smoke", "adult", "svdkl"], "adult svdkl fold0-seed0"),
     ],
 )

@@ -11,8 +11,9 @@ import pytest
 from svdkl.cli.app import main
 from svdkl.cli.reproduce import write_page
 from svdkl.experiments import runner
-from svdkl.experiments.results import folder_of, read_results, write_result
-from svdkl.experiments.runner import Place
+from svdkl.experiments.datasets import SOURCES
+from svdkl.experiments.plan import Place
+from svdkl.experiments.results import folder_of, read_results, write_results
 from svdkl.experiments.suite import Task
 from svdkl.experiments.suites import get_suite
 from svdkl.report.suite_figures import _curve, write_figures
@@ -28,7 +29,8 @@ PROVENANCE = {
 def put(root: Path, task: Task, result: str, **metrics: float) -> None:
     config = {"trained_as": task.model, "fold": task.fold, "seed": task.seed, "share": str(task.share)}
     known = {"accuracy": 0.7, "nlp": 0.5, "train_seconds": 50.0, "predict_seconds": 1.0, "n_train": 3000, **metrics}
-    write_result(folder_of(root, task, result), {"metrics": known, "config": config, "provenance": PROVENANCE})
+    documents = {"metrics": known, "config": config, "provenance": PROVENANCE}
+    write_results({folder_of(root, task, result): documents})
 
 
 @pytest.fixture
@@ -100,28 +102,91 @@ def test_an_interrupt_says_what_is_kept(instead, capsys, monkeypatch):
     assert "checkpoints stay" in capsys.readouterr().err
 
 
-def test_dry_run_and_refusals(instead, capsys):
+def test_dry_run_and_refusals(instead, capsys, monkeypatch, tmp_path_factory):
+    data = tmp_path_factory.mktemp("data")
+    (data / "flights_us_complete8.csv").write_text("")
+    monkeypatch.setenv("SVDKL_DATA", str(data))
     assert main(["reproduce", "airline", "--dry-run", "--only", "share=1/50"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.partition(" (about")[0] for line in lines[2:]] == [
         "flights dnn fold0-seed0-share1of50",
         "flights svdkl fold0-seed0-share1of50",
     ]
-    assert main(["reproduce", "svhn", "--dry-run", "--data-dir", "nowhere"]) == 0
+    # What lacks its data is neither listed nor, where that is all, told otherwise than by the command itself.
+    assert main(["reproduce", "tabular", "--dry-run", "--only", "model=lightgbm,seed=0"]) == 0
     printed = capsys.readouterr().out
-    assert "svhn: left out, its data is missing. Expected " in printed
-    assert "10 without data, 0 to run." in printed
-    assert "svhn cnn fold0-seed0 (about " in printed
+    assert "diabetes: left out, its data is missing. Expected " in printed
+    assert "tabular: 5 tasks, 0 finished before, 4 without data, 1 to run." in printed
+    (line,) = [line for line in printed.splitlines() if "(about" in line]
+    assert line.startswith("flights lightgbm")
+    refusals = []
+    for dry in ([], ["--dry-run"]):
+        assert main(["reproduce", "svhn", *dry]) == 2
+        refusals.append(capsys.readouterr())
+    assert refusals[0] == refusals[1]
     assert list(Path().iterdir()) == []
     for arguments, part in (
         (["sounds"], "'sounds'"),
         (["uci", "--only", "fold=9"], "'9'"),
         (["uci", "--threads", "0"], "--threads"),
+        (["smoke", "--page-only"], "run the suite first"),
+        (["smoke", "--results", "/dev/null/here"], "--results"),
+        (["smoke", "--scratch", "/dev/null/here"], "--scratch"),
     ):
         assert main(["reproduce", *arguments]) == 2
         message = capsys.readouterr().err
         assert message.startswith("Expected ")
         assert part in message
+
+
+def test_a_dry_run_counts_what_would_be_downloaded(instead, capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("SVDKL_DATA", str(tmp_path))
+    fetching = {name for name, source in SOURCES.items() if source.at_openml}
+    assert fetching == {"adult", "connect4", "covertype", "diabetes"}
+    arguments = ["reproduce", "tabular", "--dry-run", "--download", "--only", "model=lightgbm, seed=0"]
+    assert main(arguments) == 0
+    printed = capsys.readouterr().out
+    assert "adult, connect4, covertype, diabetes: to be downloaded from OpenML.\n" in printed
+    assert "tabular: 5 tasks, 0 finished before, 1 without data, 4 to run." in printed
+    assert printed.count("(about") == 4
+    assert main([*arguments[:-1], "model=lightgbm,seed=0,dataset=adult"]) == 0
+    assert "tabular: 1 task, 0 finished before, 1 to run." in capsys.readouterr().out
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_images_from_elsewhere_that_are_missing_are_named_before_anything_runs(instead, capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("SVDKL_DATA", str(tmp_path))
+    for name in ("mnist.npz", "tiny-imagenet-200.zip"):
+        (tmp_path / name).touch()
+    arguments = ["reproduce", "images", "--only", "model=cnn,seed=0"]
+    assert main([*arguments, "--dry-run"]) == 0
+    printed = capsys.readouterr().out
+    said = "mnist_binary, mnist: models will not be shown images from elsewhere. Expected notmnist_test.npz"
+    assert said in printed
+    assert "cifar10: models" not in printed  # it has no images of its own
+    assert main(arguments) == 1
+    printed = capsys.readouterr().out
+    assert printed.index(said) < printed.index("[1/3]")
+    page = Path("results/images/tables.md").read_text()
+    line = "Not shown images of notmnist: `cnn`, `dnn_temperature`, `laplace`; to measure that, delete their folders"
+    assert page.count(line) == 2
+    (tmp_path / "notmnist_test.npz").touch()
+    assert main([*arguments[:-1], "model=cnn,seed=1", "--dry-run"]) == 0
+    assert "will not be shown" not in capsys.readouterr().out
+
+
+def test_the_page_alone(instead, capsys, monkeypatch):
+    put(Path("kept"), Task("airline", "flights", "dnn", 0, 0), "dnn")
+    put(Path("kept"), Task("airline", "flights", "dnn", 0, 0, Fraction(1, 10)), "dnn", n_train=300)
+
+    def never(task: Task, place: Place) -> str | None:
+        raise AssertionError("nothing is to be run")
+
+    monkeypatch.setattr(runner, "run_in_process", never)
+    assert main(["reproduce", "airline", "--page-only", "--results", "kept"]) == 0
+    names = ("tables.md", "flights-accuracy.svg", "flights-train_seconds.svg")
+    assert capsys.readouterr().out.splitlines() == [f"Wrote kept/airline/{name}." for name in names]
+    assert "](flights-accuracy.svg)" in Path("kept/airline/tables.md").read_text()
 
 
 def test_figures_by_training_rows(tmp_path):

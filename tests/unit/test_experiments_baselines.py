@@ -350,6 +350,23 @@ def test_temperature_is_found(true):
     assert negative_log_probability(scaled, labels) <= negative_log_probability(p, labels) + 1e-6
 
 
+def test_few_rows_without_an_error_do_not_make_a_network_sure():
+    p = np.array([[0.98, 0.02], [0.1, 0.9]])[np.arange(40) % 2]
+    temperature = Temperature()
+    temperature.fit(p, np.arange(40) % 2)  # each is right, so that the likelihood asks for T = 0
+    assert 0.6 < temperature.value < 1
+    # One in a hundred is not: thousands of rows say what is best, and the prior nothing.
+    labels = np.arange(4000) % 2
+    labels[::100] ^= 1
+    many = p[np.arange(4000) % 40]
+    temperature.fit(many, labels)
+    fitted = negative_log_probability(temperature.apply(many), labels)
+    tried = []
+    for temperature.value in np.linspace(0.3, 3, 271):
+        tried.append(negative_log_probability(temperature.apply(many), labels))
+    assert fitted == pytest.approx(min(tried), abs=2e-4)
+
+
 def test_temperature_bears_probabilities_of_zero():
     temperature = Temperature()
     p = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]], dtype=np.float32)

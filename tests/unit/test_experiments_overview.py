@@ -6,7 +6,7 @@ import pytest
 
 from svdkl.experiments.commands import main
 from svdkl.experiments.overview import fill_in, overview
-from svdkl.experiments.results import folder_of, write_result
+from svdkl.experiments.results import folder_of, write_results
 from svdkl.experiments.suite import Task
 from svdkl.experiments.suites import get_suite
 
@@ -17,7 +17,7 @@ def put(root: Path, dataset: str, model: str, seed: int, nlp: float, share: str 
     task = Task("tabular", dataset, model, 0, seed)
     name = folder_of(root, task, model)
     folder = name if share == "1" else name.with_name(f"{name.name}-share")
-    write_result(folder, {"metrics": {"nlp": nlp}, "config": {"share": share}, "provenance": {}})
+    write_results({folder: {"metrics": {"nlp": nlp}, "config": {"share": share}, "provenance": {}}})
 
 
 @pytest.fixture

@@ -6,10 +6,9 @@ from pathlib import Path
 from refusals import refused
 
 from svdkl.experiments.baselines import TITLES
-from svdkl.experiments.commands import main
 from svdkl.experiments.datasets import SOURCES
 from svdkl.experiments.paper import TABLES
-from svdkl.experiments.results import folder_of, write_result
+from svdkl.experiments.results import folder_of, write_results
 from svdkl.experiments.suite import Task
 from svdkl.experiments.suites import get_suite
 from svdkl.experiments.tables import suite_tables
@@ -45,7 +44,7 @@ def put(
         config["share"] = share
     times = {"train_seconds": 90.0, "predict_seconds": 0.25}
     documents = {"metrics": {**times, **metrics}, "config": config, "provenance": PROVENANCE}
-    write_result(folder_of(root, task, model), documents)
+    write_results({folder_of(root, task, model): documents})
 
 
 def scores(accuracy: float, nlp: float, **others: float | None) -> dict[str, float | None]:
@@ -60,6 +59,8 @@ def test_means_deviations_and_the_best(tmp_path):
     text = suite_tables(get_suite("tabular"), tmp_path)
     lines = text.splitlines()
     assert lines[0] == "# Classes from tables"
+    assert lines[2].startswith("Test rows of fold(s) 0, seed(s) 0, 1, 2: mean")
+    assert "Not shown" not in text
     assert "## adult" in lines
     assert "## covertype" not in lines
     both, single = "**0.0100** ± 0.0000 | **0.2000** ± 0.0000", "0.0100 | 0.2000 | 0.9000"
@@ -145,6 +146,8 @@ def test_images_have_the_papers_rivals_and_a_table_of_strangers(tmp_path):
         "| SV-DKL | epistemic | **0.9600** ± 0.0141 | **0.2000** ± 0.0000 | 2 |",
     ]
     assert "against images" not in pictures
+    assert "Not shown images of notmnist: `mc_gp`; to measure that, delete their folders and run the suite" in digits
+    assert "Not shown images of tiny_imagenet20: `cnn`;" in pictures
     assert "By the suite, not on this set: `klsp_gp`, `mc_gp`, `savi_gp`, `d_gplvm`." in pictures
     assert "`mc_gp` (0 of" not in pictures
     assert "`klsp_gp` (0 of 1)" in digits
@@ -173,6 +176,7 @@ def test_fewer_seeds_are_said(tmp_path):
     assert "By the suite, seed(s) 0 only: `svdkl_paper`, `ensemble`." in text
     assert "`cnn` (" not in text
     assert "`cnn_plus` (0 of 2)" in text
+    assert "seed(s) 0, 1 on mnist_binary, cifar10, tiny_imagenet20 and 0, 1, 2 on mnist: mean" in text
     assert "`ensemble` (" not in text
 
 
@@ -209,11 +213,5 @@ def test_parts_of_the_rows_have_a_table_of_their_own(tmp_path):
     assert "![a by training rows](a.svg)" in parts
 
 
-def test_the_command_prints_or_writes(tmp_path, capsys):
-    put(tmp_path, "tabular", "adult", "svdkl", (0, 0), **scores(0.9, 0.3))
-    assert main(["table", "tabular", "--results", str(tmp_path)]) == 0
-    printed = capsys.readouterr().out
-    target = tmp_path / "new" / "tables.md"
-    assert main(["table", "tabular", "--results", str(tmp_path), "--output", str(target)]) == 0
-    assert target.read_text() == printed
+def test_a_suite_without_results_is_refused(tmp_path):
     refused(lambda: suite_tables(get_suite("regression"), tmp_path), "regression", "run the suite first")

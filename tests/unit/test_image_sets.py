@@ -135,8 +135,22 @@ def test_cifar10_from_the_archive(few_pictures, tmp_path):
     assert pictures.target.tolist() == y.tolist()
     assert pictures.classes[3] == "cat"
     assert load_dataset("cifar10_resnet", tmp_path).name == "cifar10_resnet"
+    # Unpacked, as many have it.
+    elsewhere = tmp_path / "unpacked"
+    with tarfile.open(path) as archive:
+        archive.extractall(elsewhere, filter="data")
+    split_into(load_dataset("cifar10", elsewhere), x[:20], x[20:])
+    (elsewhere / "cifar-10-batches-bin" / "data_batch_3.bin").unlink()
+    refused(lambda: load_dataset("cifar10", elsewhere), "cifar-10-batches-bin", "data_batch_3.bin", "cannot be read")
     path.write_bytes(path.read_bytes()[:1000])
     refused(lambda: load_dataset("cifar10", tmp_path), str(path), "cannot be read")
+
+
+def test_pickles_of_cifar10_are_not_read(tmp_path):
+    refused(lambda: load_dataset("cifar10", tmp_path), "cifar-10-batches-bin", "found none", error=FileNotFoundError)
+    (tmp_path / "cifar-10-python.tar.gz").touch()
+    parts = ("found only cifar-10-python.tar.gz", "pickles", "cifar-10-binary.tar.gz")
+    refused(lambda: load_dataset("cifar10", tmp_path), *parts, error=FileNotFoundError)
 
 
 def encoded(picture: np.ndarray, form: str, **options: object) -> bytes:
@@ -186,7 +200,10 @@ def test_svhn(monkeypatch, tmp_path):
     numbers = load_dataset("svhn", tmp_path)
     split_into(numbers, x[:20], x[20:])
     assert numbers.target.tolist() == y.tolist()
-    (folder / "test_32x32.mat").write_bytes(b"MATLAB 5.0 MAT-file, and no more")
+    for path in folder.iterdir():
+        path.rename(tmp_path / path.name)
+    split_into(load_dataset("svhn", tmp_path), x[:20], x[20:])  # the folder is still there, and empty
+    (tmp_path / "test_32x32.mat").write_bytes(b"MATLAB 5.0 MAT-file, and no more")
     refused(lambda: load_dataset("svhn", tmp_path), "test_32x32.mat", "cannot be read")
 
 
@@ -236,6 +253,12 @@ def test_tiny_imagenet_from_the_archive(two_classes, tmp_path):
                 lines.append(f"val_{number}.JPEG\t{wordnet}\t0\t0\t63\t63\n")
         archive.writestr("tiny-imagenet-200/val/val_annotations.txt", "".join(lines))
     check_two_classes(tmp_path)
+    elsewhere = tmp_path / "unpacked"
+    with zipfile.ZipFile(path) as archive:
+        archive.extractall(elsewhere)
+    check_two_classes(elsewhere)
+    (elsewhere / "tiny-imagenet-200" / "val" / "val_annotations.txt").unlink()
+    refused(lambda: load_dataset("tiny_imagenet20", elsewhere), "tiny-imagenet-200", "val_annotations.txt")
     path.write_bytes(path.read_bytes()[:200])
     refused(lambda: load_dataset("tiny_imagenet20", tmp_path), str(path), "cannot be read")
 

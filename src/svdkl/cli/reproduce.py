@@ -1,6 +1,5 @@
 """``svdkl reproduce``: the comparisons of the paper, run and written as a page."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -43,14 +42,18 @@ def reproduce(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the tasks, their time and memory; run none.")
     ] = False,
+    page_only: Annotated[
+        bool, typer.Option("--page-only", help="Write page and figures from the results that are there; run nothing.")
+    ] = False,
 ) -> int:
     """Run what a suite of experiments lacks, then write its tables, verdicts and figures.
 
     What is finished is not run again, and a fit that was cut off goes on from its checkpoint. The page is
     RESULTS/SUITE/tables.md, for --quick RESULTS/quick/SUITE/tables.md.
     """
+    from svdkl.experiments.plan import Place, look_for_data, plan_suite
     from svdkl.experiments.progress import duration
-    from svdkl.experiments.runner import Place, leave_out_missing, plan_suite, run_suite
+    from svdkl.experiments.runner import run_suite
     from svdkl.experiments.suite import parse_only, select
     from svdkl.experiments.suites import QUICK, get_suite
 
@@ -58,18 +61,21 @@ def reproduce(
     tasks = select(chosen, parse_only(only))
     place = Place(results, scratch, data_dir, download, threads)
     if dry_run:
-        plan = leave_out_missing(plan_suite(chosen, tasks, place), replace(place, download=False))
-        lines = [f"{task} (about {duration(plan.estimate.of(task).seconds)})" for task in plan.tasks]
+        plan = look_for_data(plan_suite(chosen, tasks, place), place, dry=True)
+        lines = [f"{task} (about {duration(plan.estimate.of(task).seconds)})" for task in plan.todo]
         print("\n".join([*plan.sentences(), *lines]))
         return 0
-    with ended_by_signals("Interrupted: finished results and checkpoints stay, the same command goes on from there."):
-        failed = run_suite(chosen, tasks, place, lambda line: print(line, flush=True))
+    failed = 0
+    if not page_only:
+        kept = "Interrupted: finished results and checkpoints stay, the same command goes on from there."
+        with ended_by_signals(kept):
+            failed = len(run_suite(chosen, tasks, place, lambda line: print(line, flush=True)))
     if failed:
         say(
-            f"Expected all tasks to succeed, but {len(failed)} failed or lack their data, see above: the same command "
-            f"tries them again."
+            f"Expected all tasks to succeed, but {failed} failed or lack their data, see above: the same command tries "
+            f"them again."
         )
-    if len(failed) < len(tasks):
+    if failed < len(tasks):
         for path in write_page(chosen.name, results):
             print(f"Wrote {path}.")
     return FAULT if failed else 0

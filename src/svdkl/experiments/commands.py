@@ -37,7 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="python -m svdkl.experiments", description="Run suites of experiments and make their tables.")
+    parser = _Parser(prog="python -m svdkl.experiments", description="Run suites of experiments.")
     parser.add_argument("--debug", action="store_true", help="show where an error came from")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
@@ -56,12 +56,6 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--share", type=_share, default=WHOLE, help="of the training rows, such as 1/10")
     _add_places(one)
     one.set_defaults(command=_run_task)
-
-    table = commands.add_parser("table", help="make a suite's tables from its results")
-    table.add_argument("suite", metavar="SUITE", help=", ".join(SUITES))
-    table.add_argument("--results", type=Path, default=Path("results"))
-    table.add_argument("--output", type=Path, help="file to write to instead of the screen")
-    table.set_defaults(command=_table)
 
     fill = commands.add_parser("fill", help="write the tables of a document anew from the results")
     fill.add_argument("document", type=Path, metavar="DOCUMENT", help="such as README.md")
@@ -92,7 +86,8 @@ def _share(text: str) -> Fraction:
 
 
 def _run(given: argparse.Namespace) -> int:
-    from svdkl.experiments.runner import Place, run_suite
+    from svdkl.experiments.plan import Place
+    from svdkl.experiments.runner import run_suite
 
     suite = get_suite(given.suite)
     tasks = select(suite, parse_only(given.only))
@@ -118,18 +113,6 @@ def _run_task(given: argparse.Namespace) -> int:
     if given.threads is not None:
         torch.set_num_threads(given.threads)
     run_task(suite, task, given.results, given.scratch, given.data_dir, given.download)
-    return 0
-
-
-def _table(given: argparse.Namespace) -> int:
-    from svdkl.experiments.tables import suite_tables
-
-    text = suite_tables(get_suite(given.suite), given.results)
-    if given.output is None:
-        print(text, end="")
-    else:
-        given.output.parent.mkdir(parents=True, exist_ok=True)
-        given.output.write_text(text, "utf-8")
     return 0
 
 

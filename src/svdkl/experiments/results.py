@@ -1,6 +1,7 @@
 """Folders of results: results/SUITE/DATASET/MODEL/RUN/ with metrics.json, config.json and provenance.json.
 
-A folder is there as a whole or not at all: it is written under another name and renamed.
+A folder is there as a whole or not at all: it is written under another name and renamed. Results of one fit are put
+in place together, so that no other fit's stand among them.
 """
 
 import json
@@ -8,16 +9,19 @@ import math
 import os
 import shutil
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
 
 from svdkl.experiments.suite import WHOLE, Suite, Task
+from svdkl.writing import folder_put_in_place
 
 FILES = ("metrics", "config", "provenance")
-PART = ".part"
 RUNS = "fold*-seed*"
+
+Documents = Mapping[str, Mapping[str, Any]]  # one for each of the files
 
 
 @dataclass(frozen=True)
@@ -55,38 +59,48 @@ def open_scratch(root: Path) -> None:
         ignored.write_text("*\n")
 
 
+def refuse_unwritable(folder: Path, option: str) -> None:
+    """Refuse a folder that cannot be made or written to, which would show only after hours of training."""
+    existing = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+        raise OSError(
+            f"Expected {option} to be a folder that can be written to, but {existing} cannot: choose another."
+        )
+
+
 def is_finished(root: Path, task: Task, results: tuple[str, ...]) -> bool:
     """Whether all results of a task are there."""
     return all(folder_of(root, task, result).is_dir() for result in results)
 
 
-def write_result(folder: Path, documents: Mapping[str, Mapping[str, Any]]) -> None:
-    """Write a result's documents, all or nothing. One that is there already stays."""
-    beside = folder.with_name(f".{folder.name}-{os.getpid()}{PART}")
-    try:
-        beside.mkdir(parents=True)
-        for name in FILES:
-            with (beside / f"{name}.json").open("w") as file:
-                json.dump(_plain(documents[name]), file, indent=2, allow_nan=False)
-                file.write("\n")
-                file.flush()
-                os.fsync(file.fileno())
-        if not folder.exists():
-            beside.rename(folder)
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
+def write_results(results: Mapping[Path, Documents]) -> None:
+    """Write the results of one fit, by their folders. If all are there already, they stay; else all are replaced."""
+    if all(folder.is_dir() for folder in results):
+        return
+    with ExitStack() as stack:
+        # The last to come in is the first to be put in place: while a result of another fit stands there, one that was
+        # missing is missing still, and who is killed meanwhile finds a task that is not finished.
+        for folder in sorted(results, key=Path.is_dir):
+            beside = stack.enter_context(folder_put_in_place(folder))
+            for name in FILES:
+                with (beside / f"{name}.json").open("w") as file:
+                    json.dump(_plain(results[folder][name]), file, indent=2, allow_nan=False)
+                    file.write("\n")
+                    file.flush()
+                    os.fsync(file.fileno())
 
 
-def copy_result(source: Path, folder: Path) -> None:
-    """The same documents in another place, all or nothing."""
-    write_result(folder, {name: _read(source / f"{name}.json") for name in FILES})
+def copy_results(root: Path, source: Task, task: Task, results: tuple[str, ...]) -> None:
+    """The same documents in another task's place."""
+    found = {folder_of(root, task, result): folder_of(root, source, result) for result in results}
+    write_results({to: {name: _read(of / f"{name}.json") for name in FILES} for to, of in found.items()})
 
 
 def remove_remains(root: Path, task: Task, results: tuple[str, ...]) -> None:
     """Delete what a killed process has left of this task."""
     for result in results:
         folder = folder_of(root, task, result)
-        for part in folder.parent.glob(f".{folder.name}-*{PART}"):
+        for part in folder.parent.glob(f".{folder.name}.*"):
             shutil.rmtree(part, ignore_errors=True)
 
 

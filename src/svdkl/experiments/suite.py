@@ -119,8 +119,8 @@ def parse_only(text: str) -> dict[str, set[str]]:
     """What ``dataset=adult,model=svdkl,seed=0`` selects; a key may come more than once."""
     keys = ("dataset", "model", "fold", "seed", "share")
     chosen: dict[str, set[str]] = {}
-    for part in filter(None, text.split(",")):
-        key, equals, value = part.partition("=")
+    for part in filter(None, map(str.strip, text.split(","))):
+        key, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals or key not in keys or not value:
             expected = ",".join(f"{key}=..." for key in keys)
             raise ValueError(f"Expected --only as {expected}, got {part!r}.")
@@ -154,5 +154,7 @@ def select(suite: Suite, only: Mapping[str, set[str]]) -> list[Task]:
         and str(task.share) in chosen["share"]
     ]
     if not tasks:
-        raise ValueError(f"Expected --only to leave a task of the suite {suite.name}, got none: see --dry-run.")
+        raise ValueError(
+            f"Expected --only to leave a task of the suite {suite.name}, got none: see all by --dry-run without --only."
+        )
     return tasks

@@ -8,6 +8,7 @@ from statistics import mean, stdev
 from typing import Any
 
 from svdkl.experiments.baselines import TITLES
+from svdkl.experiments.datasets import ELSEWHERE
 from svdkl.experiments.measures import MEASURES, OUTSIDE, Measure
 from svdkl.experiments.paper import REMARKS, tables_on, time_ratio
 from svdkl.experiments.progress import duration
@@ -120,7 +121,7 @@ def _on_parts(suite: Suite) -> list[str]:
 
 def _remarks(suite: Suite, dataset: str, by_model: ByModel) -> list[str]:
     """What there is to say below a set's table."""
-    parts = [_missing(suite, dataset, by_model), _times(dataset, by_model)]
+    parts = [_missing(suite, dataset, by_model), _unseen(dataset, by_model), _times(dataset, by_model)]
     places = sorted({table.place for table in tables_on(dataset) if set(suite.results) & set(table.figures[dataset])})
     if places:
         remark = REMARKS.get(dataset, "")
@@ -138,13 +139,13 @@ def _remarks(suite: Suite, dataset: str, by_model: ByModel) -> list[str]:
 def _missing(suite: Suite, dataset: str, by_model: ByModel) -> str:
     """Which models have fewer runs or rows than others: by the suite, by their own cost, or not run yet."""
     present = [model for model in suite.results if suite.folds_of(dataset, model)]
-    most_seeds = max(len(suite.seeds_of(dataset, model)) for model in present)
+    most_seeds = _seeds_on(suite, dataset)
     fewer: dict[str, list[str]] = {}
     for model in present:
         folds, seeds = suite.folds_of(dataset, model), suite.seeds_of(dataset, model)
         if folds != suite.folds:
             fewer.setdefault(f"fold(s) {', '.join(map(str, folds))}", []).append(f"`{model}`")
-        if len(seeds) < most_seeds:
+        if seeds != most_seeds:
             fewer.setdefault(f"seed(s) {', '.join(map(str, seeds))}", []).append(f"`{model}`")
     sentences = [f"By the suite, {runs} only: {', '.join(models)}." for runs, models in fewer.items()]
     left_out = [f"`{model}`" for model in suite.results if model not in present]
@@ -165,6 +166,19 @@ def _missing(suite: Suite, dataset: str, by_model: ByModel) -> str:
     if short:
         sentences.append(f"Runs are missing: {', '.join(short)}.")
     return " ".join(sentences)
+
+
+def _unseen(dataset: str, by_model: ByModel) -> str:
+    """Which models were fitted while the images that they were to find strange were missing."""
+    unseen = [
+        f"`{model}`" for model, results in by_model.items() if len(_values(results, OUTSIDE[0].key)) < len(results)
+    ]
+    if dataset not in ELSEWHERE or not unseen:
+        return ""
+    return (
+        f"Not shown images of {ELSEWHERE[dataset]}: {', '.join(unseen)}; to measure that, delete their folders and run "
+        f"the suite again where that set is there."
+    )
 
 
 def _fitted_rows(result: Result) -> tuple[int, int]:
@@ -245,8 +259,18 @@ def row(cells: list[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
+def _seeds_on(suite: Suite, dataset: str) -> tuple[int, ...]:
+    """The seeds of the models that have the most of them on a set."""
+    return max((suite.seeds_of(dataset, model) for model in suite.models if suite.folds_of(dataset, model)), key=len)
+
+
 def _introduction(suite: Suite) -> str:
-    folds, seeds = (", ".join(map(str, numbers)) for numbers in (suite.folds, suite.seeds))
+    folds = ", ".join(map(str, suite.folds))
+    datasets: dict[tuple[int, ...], list[str]] = defaultdict(list)
+    for dataset in suite.datasets:
+        datasets[_seeds_on(suite, dataset)].append(dataset)
+    on = {seeds: f" on {', '.join(names)}" if len(datasets) > 1 else "" for seeds, names in datasets.items()}
+    seeds = " and ".join(", ".join(map(str, numbers)) + where for numbers, where in on.items())
     sampled = "" if suite.max_rows is None else f" Only {suite.max_rows:,} training rows at most, drawn at random."
     return (
         f"Test rows of fold(s) {folds}, seed(s) {seeds}: mean ± standard deviation over the runs, best mean in bold. "

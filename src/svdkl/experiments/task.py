@@ -21,10 +21,17 @@ from svdkl.experiments.baselines import (
     make_image_baseline,
 )
 from svdkl.experiments.baselines.interface import DOUBT, Floats, Gaussian, Labels
-from svdkl.experiments.datasets import ImageSet, hold_out, load_dataset, split
+from svdkl.experiments.datasets import ELSEWHERE, ImageSet, hold_out, load_dataset, split
 from svdkl.experiments.datasets.dataset import Array, Inputs, Rows
 from svdkl.experiments.provenance import provenance
-from svdkl.experiments.results import checkpoint_of, folder_of, open_scratch, remove_remains, write_result
+from svdkl.experiments.results import (
+    Documents,
+    checkpoint_of,
+    folder_of,
+    open_scratch,
+    remove_remains,
+    write_results,
+)
 from svdkl.experiments.suite import WHOLE, Suite, Task
 from svdkl.metrics import auroc_ood, evaluate_classification, evaluate_regression, fpr95
 from svdkl.training.checkpoint import Checkpoint
@@ -38,14 +45,7 @@ SHORT = {
     "crps_gaussian": "crps",
     "interval_coverage": "coverage95",
 }
-# Where images come from that a model of a set's images is to find strange,
-ELSEWHERE = {
-    "mnist": "notmnist",
-    "mnist_binary": "notmnist",
-    "cifar10": "tiny_imagenet20",
-    "cifar10_resnet": "tiny_imagenet20",
-}
-# and what they show that the set has too: CIFAR-10 has cats, frogs and dogs.
+# What images from elsewhere show that the set has too: CIFAR-10 has cats, frogs and dogs.
 NOT_STRANGE = ("Egyptian cat", "bullfrog", "German shepherd")
 Images = npt.NDArray[np.uint8]
 
@@ -132,17 +132,18 @@ def run_task(
     remove_remains(results, task, suite.results_of(task.model))
     for name, outcome in outcomes.items():
         keep_scratch(folder_of(scratch, task, name), model, outcome, rows.test)
+    documents: dict[Path, Documents] = {}
     for name, outcome in outcomes.items():
         config = {**asdict(task), "share": str(task.share), "model": name, "trained_as": task.model}
         if strange is not None:
             config["elsewhere"] = ELSEWHERE[task.dataset]
         findings = {"settings": model.settings(), "findings": model.findings(), "resumed_after_epochs": len(before)}
-        documents: Mapping[str, Mapping[str, Any]] = {
+        documents[folder_of(results, task, name)] = {
             "metrics": {**outcome.metrics, **sizes},
             "config": {**config, **findings},
             "provenance": where,
         }
-        write_result(folder_of(results, task, name), documents)
+    write_results(documents)
     shutil.rmtree(checkpoint.parent, ignore_errors=True)
 
 

@@ -12,6 +12,9 @@ from svdkl.experiments.baselines.interface import ClassBaseline, Floats, Gaussia
 from svdkl.experiments.datasets.dataset import Inputs
 
 LOG_RANGE = math.log(20.0)
+# Of log T before any row is seen. Where thousands of rows tell it, networks here have temperatures of 0.87 to 1.19;
+# some dozens that are all predicted right tell nothing of the errors to come, and have no best temperature above zero.
+PRIOR_DEVIATION = 0.5
 SMALLEST = 1e-30  # probabilities in single precision may be exactly 0
 
 
@@ -22,13 +25,18 @@ class Temperature:
         self.value = 1.0
 
     def fit(self, probabilities: Floats, labels: Labels) -> None:
-        """Choose the temperature of the least negative log probability."""
+        """Choose the temperature of largest posterior probability.
+
+        With this normal prior on log T, the mean negative log probability of N rows is at most 2 (log T)² / N above the
+        least, that of the likeliest T: nothing in three digits where N is in the thousands.
+        """
         log_p = np.log(np.maximum(probabilities.astype(np.float64), SMALLEST))
         y = labels.astype(np.int64)
 
         def loss(log_temperature: float) -> float:
             scaled = log_p / math.exp(log_temperature)
-            return float((_log_sum_exp(scaled) - scaled[np.arange(len(y)), y]).mean())
+            likelihood = float((scaled[np.arange(len(y)), y] - _log_sum_exp(scaled)).sum())
+            return 0.5 * (log_temperature / PRIOR_DEVIATION) ** 2 - likelihood
 
         found = minimize_scalar(loss, bounds=(-LOG_RANGE, LOG_RANGE), method="bounded", options={"xatol": 1e-4})
         self.value = math.exp(float(found.x))

@@ -36,17 +36,20 @@ class Source(NamedTuple):
         Reads it.
     locate
         Finds its files, and refuses where they are not there; None for a set that needs none.
+    at_openml
+        Whether they can be downloaded from there.
     """
 
     load: Callable[[Path | None, bool], Dataset | ImageSet]
     locate: Callable[[Path | None, bool], object] | None = None
+    at_openml: bool = False
 
 
 SOURCES: dict[str, Source] = {
-    "adult": Source(ADULT.load, ADULT.locate),
-    "connect4": Source(CONNECT4.load, CONNECT4.locate),
-    "covertype": Source(COVERTYPE.load, COVERTYPE.locate),
-    "diabetes": Source(DIABETES.load, DIABETES.locate),
+    **{
+        table.name: Source(table.load, table.locate, table.openml_id > 0)
+        for table in (ADULT, CONNECT4, COVERTYPE, DIABETES)
+    },
     "flights": Source(load_flights, locate_flights),
     "airline": Source(load_airline, locate_airline),
     "nycflights": Source(load_nycflights, locate_nycflights),
@@ -60,6 +63,13 @@ SOURCES: dict[str, Source] = {
     "cifar10_resnet": Source(load_cifar10_resnet, locate_cifar10),
     "svhn": Source(load_svhn, locate_svhn),
     "tiny_imagenet20": Source(load_tiny_imagenet20, locate_tiny_imagenet20),
+}
+# Where images come from that a model of a set's images is to find strange.
+ELSEWHERE = {
+    "mnist": "notmnist",
+    "mnist_binary": "notmnist",
+    "cifar10": "tiny_imagenet20",
+    "cifar10_resnet": "tiny_imagenet20",
 }
 
 
@@ -84,4 +94,15 @@ def load_dataset(name: str, data_dir: Path | None = None, download: bool = False
     return SOURCES[name].load(data_dir, download)
 
 
-__all__ = ["SOURCES", "Dataset", "ImageSet", "Source", "Split", "hold_out", "load_dataset", "missing_data", "split"]
+__all__ = [
+    "ELSEWHERE",
+    "SOURCES",
+    "Dataset",
+    "ImageSet",
+    "Source",
+    "Split",
+    "hold_out",
+    "load_dataset",
+    "missing_data",
+    "split",
+]

@@ -18,21 +18,19 @@ Part = tuple[Bytes, Array]  # images and their classes
 TEST, TRAINING = 0, -1  # the fold in which an image is a test image: the only one there is, or none
 
 
-def missing_images(name: str, files: str, folder: Path, address: str) -> FileNotFoundError:
+def missing_images(name: str, files: str, folder: Path, address: str, found: str = "none") -> FileNotFoundError:
     """The refusal where no file of a set is there."""
     return FileNotFoundError(
-        f"Expected {files} in {folder}, found none: get {name} from {address}, and name its folder by --data-dir or "
+        f"Expected {files} in {folder}, found {found}: get {name} from {address}, and name its folder by --data-dir or "
         f"{VARIABLE}."
     )
 
 
-def locate_images(name: str, table: str, archive: str, address: str, data_dir: Path | None) -> Path:
-    """The file of a set's pictures: as one table, or as the published archive."""
+def find_images(data_dir: Path | None, table: str, archive: str, unpacked: str) -> Path | None:
+    """A set's pictures as one table, the published archive or the folder that it unpacks to, if they are there."""
     folder = data_folder(data_dir)
-    path = next((path for file in (table, archive) if (path := folder / file).is_file()), None)
-    if path is None:
-        raise missing_images(name, f"{archive} or {table}", folder, address)
-    return path
+    files = (path for name in (table, archive) if (path := folder / name).is_file())
+    return next(files, folder / unpacked if (folder / unpacked).is_dir() else None)
 
 
 def unreadable(path: Path, error: Exception) -> ValueError:

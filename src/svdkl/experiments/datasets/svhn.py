@@ -22,11 +22,11 @@ ADDRESS = "http://ufldl.stanford.edu/housenumbers/"
 def locate_svhn(data_dir: Path | None = None, download: bool = False) -> list[Path]:
     """The files of the training and of the test pictures."""
     folder = data_folder(data_dir)
-    own = folder / "svhn" if (folder / "svhn").is_dir() else folder
-    paths = [own / f"{part}_32x32.mat" for part in ("train", "test")]
-    if not all(path.is_file() for path in paths):
-        raise missing_images("SVHN", "train_32x32.mat and test_32x32.mat", folder, ADDRESS)
-    return paths
+    for own in (folder / "svhn", folder):
+        paths = [own / f"{part}_32x32.mat" for part in ("train", "test")]
+        if all(path.is_file() for path in paths):
+            return paths
+    raise missing_images("SVHN", "train_32x32.mat and test_32x32.mat", folder, ADDRESS)
 
 
 def load_svhn(data_dir: Path | None = None, download: bool = False) -> ImageSet:

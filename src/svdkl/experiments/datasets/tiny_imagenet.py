@@ -1,22 +1,25 @@
 """Twenty classes of Tiny-ImageNet: 500 training and 50 test pictures of each, 64 x 64 pixels in colour.
 
-Read from the published ``tiny-imagenet-200.zip``, or from ``tiny_imagenet_30cls.parquet``, which has these classes and
-ten more. The set's own validation pictures are the test pictures here: its test pictures have no published labels.
+Read from the published ``tiny-imagenet-200.zip``, from the folder that it unpacks to, or from
+``tiny_imagenet_30cls.parquet``, which has these classes and ten more. The set's own validation pictures are the test
+pictures here: its test pictures have no published labels.
 """
 
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
 from svdkl.experiments.datasets.dataset import ImageSet
-from svdkl.experiments.datasets.files import check_columns, read_table
+from svdkl.experiments.datasets.files import check_columns, data_folder, read_table
 from svdkl.experiments.datasets.image_files import (
     Part,
     check_part,
     decode_picture,
+    find_images,
     join_parts,
-    locate_images,
+    missing_images,
     unreadable,
 )
 
@@ -51,15 +54,18 @@ Pictures = list[tuple[bytes, str]]  # with the class, by its number in WordNet
 
 
 def locate_tiny_imagenet20(data_dir: Path | None = None, download: bool = False) -> Path:
-    """The file of the pictures."""
-    return locate_images("Tiny-ImageNet", TABLE, ARCHIVE, ADDRESS, data_dir)
+    """The file or folder of the pictures."""
+    path = find_images(data_dir, TABLE, ARCHIVE, FOLDER)
+    if path is None:
+        raise missing_images("Tiny-ImageNet", f"{ARCHIVE}, {FOLDER} or {TABLE}", data_folder(data_dir), ADDRESS)
+    return path
 
 
 def load_tiny_imagenet20(data_dir: Path | None = None, download: bool = False) -> ImageSet:
     """The pictures of the twenty classes with their published split."""
     path = locate_tiny_imagenet20(data_dir, download)
     try:
-        train, test = _of_table(path) if path.name == TABLE else _of_archive(path)
+        train, test = _of_table(path) if path.name == TABLE else _of_published(path)
         parts = [_decode(train), _decode(test)]
     except (zipfile.BadZipFile, KeyError, OSError) as error:
         raise unreadable(path, error) from error
@@ -78,16 +84,22 @@ def _of_table(path: Path) -> tuple[Pictures, Pictures]:
     return pictures["train"], pictures["val"]
 
 
-def _of_archive(path: Path) -> tuple[Pictures, Pictures]:
+def _of_published(path: Path) -> tuple[Pictures, Pictures]:
+    """From the published archive, or from the folder that it unpacks to."""
+    if path.is_dir():
+        return _of_files(lambda name: (path / name).read_bytes())
     with zipfile.ZipFile(path) as archive:
-        train = [
-            (archive.read(f"{FOLDER}/train/{wordnet}/images/{wordnet}_{number}.JPEG"), wordnet)
-            for wordnet in CLASSES
-            for number in range(TRAIN_COUNTS[0])
-        ]
-        lines = archive.read(f"{FOLDER}/val/val_annotations.txt").decode().splitlines()
-        named = (line.split("\t")[:2] for line in lines)
-        test = [(archive.read(f"{FOLDER}/val/images/{file}"), wordnet) for file, wordnet in named if wordnet in CLASSES]
+        return _of_files(lambda name: archive.read(f"{FOLDER}/{name}"))
+
+
+def _of_files(read: Callable[[str], bytes]) -> tuple[Pictures, Pictures]:
+    train = [
+        (read(f"train/{wordnet}/images/{wordnet}_{number}.JPEG"), wordnet)
+        for wordnet in CLASSES
+        for number in range(TRAIN_COUNTS[0])
+    ]
+    named = (line.split("\t")[:2] for line in read("val/val_annotations.txt").decode().splitlines())
+    test = [(read(f"val/images/{file}"), wordnet) for file, wordnet in named if wordnet in CLASSES]
     return train, test
 
 
