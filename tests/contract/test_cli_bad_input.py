@@ -11,10 +11,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
 import svdkl.cli.train
-from svdkl import SVDKLClassifier
 from svdkl.cli.app import main
 
 SMALL = "--hidden 8 --num-features 4 --grid-size 8 --max-iter 1 --no-evidence --quiet"
@@ -212,13 +210,6 @@ def test_models_that_cannot_be_loaded(command, refuse):
     refuse(command.format("model/model"), "model.safetensors", "damaged or changed")
     tensors.unlink()
     refuse(command.format("model"), "cannot be read")
-
-
-def test_a_report_on_a_network_of_ones_own_is_written_from_python(refuse):
-    net = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU())
-    X = np.random.default_rng(0).normal(size=(60, 2)).astype("float32")
-    SVDKLClassifier(net=net, max_iter=1, grid_size=8, recipe="dnn").fit(X, X[:, 0] > 0).save("own")
-    refuse("report own homes.csv --target dear", "own", "load(path, net=...)", "svdkl.report.write_report")
 
 
 def test_a_model_with_the_tensors_of_another(refuse, capfd):

@@ -77,7 +77,7 @@ def _write_figure(records: Any, folder: Path) -> list[Path]:
     """Time against m, if that was measured."""
     from svdkl.benchmarks.summaries import curves
     from svdkl.report.figures.runtime import runtime
-    from svdkl.report.suite_figures import standalone
+    from svdkl.report.figure_files import standalone
 
     found = curves(records)
     if not any(curve.m for curve in found):

@@ -4,7 +4,8 @@ from typing import Annotated, Any
 
 import typer
 
-from svdkl.cli.arguments import DATA, DROP, IGNORE_EXTRA, JSON, MODEL
+from svdkl.cli.arguments import DROP, IGNORE_EXTRA, JSON, MODEL, NET, TABLE_OR_IMAGES
+from svdkl.cli.images import ImageFile, holds_images
 from svdkl.cli.matching import MatchedFile, known_columns
 from svdkl.cli.models import load_model, read_facts
 from svdkl.cli.printing import print_json, print_table
@@ -16,22 +17,28 @@ DIRECTIONS = {True: "higher is better", False: "lower is better", None: "best at
 
 def evaluate(
     model: MODEL,
-    data: DATA,
+    data: TABLE_OR_IMAGES,
     target: Annotated[
         str | None, typer.Option(metavar="COL", help="Column of the targets; else what the model was trained on.")
     ] = None,
     by: Annotated[
         str | None, typer.Option(metavar="COL", help="Also score the rows of each value of this column on their own.")
     ] = None,
+    net: NET = None,
     drop: DROP = None,
     ignore_extra: IGNORE_EXTRA = False,
     json: JSON = False,
 ) -> None:
-    """Score a model on a table with targets: every metric, with its unit and direction."""
-    estimator, facts = load_model(model), read_facts(model)
-    column = target_name(target, facts)
-    file = MatchedFile(estimator, data, known_columns(facts, column, by, *(drop or ())), ignore_extra)
-    overall, of_slices = scores(predict_beside_targets(estimator, file, column, by))
+    """Score a model on rows with targets: every metric, with its unit and direction."""
+    estimator, facts = load_model(model, net), read_facts(model)
+    if holds_images(estimator, data):
+        images = ImageFile(estimator, data, target=target, by=by, drop=drop, ignore_extra=ignore_extra)
+        column, predicted = images.target, images.predict_beside_targets()
+    else:
+        column = target_name(target, facts)
+        file = MatchedFile(estimator, data, known_columns(facts, column, by, *(drop or ())), ignore_extra)
+        predicted = predict_beside_targets(estimator, file, column, by)
+    overall, of_slices = scores(predicted)
     if json:
         slices = {value: {"rows": part.rows, **part.metrics} for value, part in of_slices.items()}
         print_json({"target": column, "rows": overall.rows, "metrics": _described(overall), "by": by, "slices": slices})

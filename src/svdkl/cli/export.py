@@ -5,7 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from svdkl.cli.arguments import JSON, MODEL
+from svdkl.cli.arguments import JSON, MODEL, NET
+from svdkl.cli.images import ImageFile, holds_images
 from svdkl.cli.matching import MatchedFile, known_columns
 from svdkl.cli.models import load_model, read_facts
 from svdkl.cli.printing import print_json
@@ -18,8 +19,10 @@ def export(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the file and what stands beside it.")],
     format: Annotated[str, typer.Option(metavar="NAME", help="onnx, or torch for torch.export.")] = "onnx",
     data: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A table to check the file on; random rows without it.")
+        Path | None,
+        typer.Option(metavar="FILE", help="A table, or images, to check the file on; random rows without it."),
     ] = None,
+    net: NET = None,
     json: JSON = False,
 ) -> None:
     """Write a model as an ONNX or torch.export file, and check that it predicts as the model does.
@@ -31,7 +34,7 @@ def export(
 
     from svdkl.estimators.exporting import export_model
 
-    estimator = load_model(model)
+    estimator = load_model(model, net)
     known = known_columns(read_facts(model))
     export = export_model(estimator, out, format, None if data is None else _rows(estimator, data, known))
     if json:
@@ -46,5 +49,7 @@ def export(
 
 def _rows(estimator: Any, data: Path, known: list[str]) -> Any:
     """The first rows of a file."""
+    if holds_images(estimator, data):
+        return ImageFile(estimator, data).images[:CHECKED_ROWS]
     X, _ = next(MatchedFile(estimator, data, known, ignore_extra=True).batches())
     return X.slice(0, CHECKED_ROWS)

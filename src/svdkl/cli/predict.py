@@ -1,4 +1,4 @@
-"""``svdkl predict``: what a model says of the rows of a table."""
+"""``svdkl predict``: what a model says of the rows of a table, or of images."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from svdkl.cli.arguments import DATA, DROP, IGNORE_EXTRA, JSON, MODEL
+from svdkl.cli.arguments import DROP, IGNORE_EXTRA, JSON, MODEL, NET, TABLE_OR_IMAGES
+from svdkl.cli.images import ImageFile, holds_images
 from svdkl.cli.matching import MatchedFile, known_columns
 from svdkl.cli.models import load_model, read_facts
 from svdkl.cli.output import check_out_file, write_tables
@@ -17,7 +18,7 @@ UNCERTAINTY = ("total", "aleatoric", "epistemic", "ood_score")
 
 def predict(
     model: MODEL,
-    data: DATA,
+    data: TABLE_OR_IMAGES,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A .csv or .parquet file; else CSV to standard output.")
     ] = None,
@@ -28,13 +29,14 @@ def predict(
     quantiles: Annotated[
         str, typer.Option(metavar="LEVEL,...", help="Regression: quantiles to add, such as 0.05,0.95.")
     ] = "",
+    net: NET = None,
     drop: DROP = None,
     ignore_extra: IGNORE_EXTRA = False,
     json: JSON = False,
 ) -> None:
-    """Predict the rows of a table: labels and class probabilities, or mean and standard deviation.
+    """Predict the rows of a table, or images: labels and class probabilities, or mean and standard deviation.
 
-    The table is read and the predictions are written part by part, so both may be larger than the memory.
+    A table is read and the predictions are written part by part, so both may be larger than the memory.
     """
     levels = _levels(quantiles)
     if json and out is None:
@@ -43,12 +45,16 @@ def predict(
         check_out_file(out)
         if out.exists() and data.exists() and out.samefile(data):
             raise ValueError(f"Expected --out to be another file than the table, got {out} twice: rename it.")
-    estimator = load_model(model)
+    estimator = load_model(model, net)
     if levels and hasattr(estimator, "classes_"):
         raise ValueError("Expected --quantiles for a regression model only, got a classification model: leave it out.")
     copied = [name for name in columns.split(",") if name]
-    known = known_columns(read_facts(model), *copied, *(drop or ()))
-    file = MatchedFile(estimator, data, known, ignore_extra)
+    file: MatchedFile | ImageFile
+    if holds_images(estimator, data):
+        file = ImageFile(estimator, data, columns=copied, drop=drop, ignore_extra=ignore_extra)
+    else:
+        known = known_columns(read_facts(model), *copied, *(drop or ()))
+        file = MatchedFile(estimator, data, known, ignore_extra)
     rows = write_tables(_predictions(estimator, file, copied, uncertainty, levels), out)
     if json:
         print_json({"out": out, "rows": rows, "model": model})
@@ -65,7 +71,7 @@ def _levels(text: str) -> list[float]:
 
 
 def _predictions(
-    estimator: Any, file: MatchedFile, copied: list[str], uncertainty: bool, levels: list[float]
+    estimator: Any, file: MatchedFile | ImageFile, copied: list[str], uncertainty: bool, levels: list[float]
 ) -> Iterator[Any]:
     import pyarrow as pa
 

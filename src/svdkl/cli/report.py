@@ -1,11 +1,12 @@
-"""``svdkl report``: a page about a model and its predictions on a table with targets."""
+"""``svdkl report``: a page about a model and its predictions on rows with targets."""
 
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from svdkl.cli.arguments import DATA, DROP, IGNORE_EXTRA, JSON, MODEL
+from svdkl.cli.arguments import DROP, IGNORE_EXTRA, JSON, MODEL, NET, TABLE_OR_IMAGES
+from svdkl.cli.images import ImageFile, holds_images
 from svdkl.cli.matching import MatchedFile, known_columns
 from svdkl.cli.models import load_model, read_facts
 from svdkl.cli.output import check_out_file
@@ -15,7 +16,7 @@ from svdkl.cli.targets import Array, rows_with_targets, target_name
 
 def report(
     model: MODEL,
-    data: DATA,
+    data: TABLE_OR_IMAGES,
     out: Annotated[Path, typer.Option(metavar="FILE", help="The page to write.")] = Path("report.html"),
     target: Annotated[
         str | None, typer.Option(metavar="COL", help="Column of the targets; else what the model was trained on.")
@@ -28,36 +29,32 @@ def report(
             help="A class or target whose process's covariances are shown; may be given many times.",
         ),
     ] = None,
+    figures: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="A folder for each figure of the page as an .svg file, too.")
+    ] = None,
+    net: NET = None,
     drop: DROP = None,
     ignore_extra: IGNORE_EXTRA = False,
     json: JSON = False,
 ) -> None:
-    """Write a page with the metrics, calibration and uncertainty of a model on a table with targets."""
+    """Write a page with the metrics, calibration and uncertainty of a model on rows with targets."""
     check_out_file(out, (".html",))
-    estimator, facts = _load(model), read_facts(model)
-    column = target_name(target, facts)
-    file = MatchedFile(estimator, data, known_columns(facts, column, *(drop or ())), ignore_extra)
-    X, y = _read(estimator, file, column)
+    estimator, facts = load_model(model, net), read_facts(model)
+    if holds_images(estimator, data):
+        images = ImageFile(estimator, data, target=target, drop=drop, ignore_extra=ignore_extra)
+        X, y = images.images, images.labels
+    else:
+        column = target_name(target, facts)
+        file = MatchedFile(estimator, data, known_columns(facts, column, *(drop or ())), ignore_extra)
+        X, y = _read(estimator, file, column)
     from svdkl.report import write_report
 
-    write_report(estimator, X, y, out, run=facts, classes=classes or ())
+    write_report(estimator, X, y, out, run=facts, classes=classes or (), figures=figures)
     if json:
-        print_json({"out": out, "rows": len(y), "model": model})
+        print_json({"out": out, "rows": len(y), "model": model, "figures": figures})
     else:
-        print(f"Wrote {out}, a report on {len(y):,} rows.")
-
-
-def _load(model: Path) -> Any:
-    """The model; one whose network is the user's own is sent to where its code is."""
-    from svdkl.estimators.storage import NetworkNeededError
-
-    try:
-        return load_model(model)
-    except NetworkNeededError as error:
-        raise ValueError(
-            f"Expected a model with a network of this package, got {model} with one of your own, whose code is not "
-            f"stored beside it: load it in Python with load(path, net=...) and call svdkl.report.write_report."
-        ) from error
+        beside = f", and its figures in {figures}" if figures else ""
+        print(f"Wrote {out}, a report on {len(y):,} rows{beside}.")
 
 
 def _read(estimator: Any, file: MatchedFile, target: str) -> tuple[Any, Array]:

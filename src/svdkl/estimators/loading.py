@@ -1,6 +1,7 @@
 """A saved model, by the folder that a run wrote or the model's own."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +9,11 @@ from svdkl.estimators.classifier import SVDKLClassifier
 from svdkl.estimators.folder import read_folder
 from svdkl.estimators.regressor import SVDKLRegressor
 from svdkl.estimators.run_folder import FACTS, MODEL, is_unfinished
+from svdkl.estimators.storage import NetworkNeededError
 
 
-def load_model(path: str | Path) -> Any:
-    """The fitted classifier or regressor that a folder holds."""
+def load_model(path: str | Path, make_net: Callable[[], Any] | None = None) -> Any:
+    """The fitted classifier or regressor that a folder holds; one with the user's own network is given that."""
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"Expected the folder of a model, found no {path}: check the path.")
@@ -25,7 +27,18 @@ def load_model(path: str | Path) -> Any:
     kind = kinds.get(str(content.get("class")))
     if kind is None:
         raise ValueError(f"Expected a model of {' or '.join(kinds)} in {folder}, got {content.get('class')!r}.")
-    return kind.load(folder)
+    try:
+        estimator = kind.load(folder)
+    except NetworkNeededError as error:
+        if make_net is None:
+            raise ValueError(
+                f"Expected --net MODULE:NAME, which makes the network of {path}, since its code is not stored beside "
+                f"the model, got none: name the class or function that made it."
+            ) from error
+        return kind.load(folder, net=make_net())
+    if make_net is not None:
+        raise ValueError(f"Expected no --net for {path}, whose network is this package's own, got one: leave it out.")
+    return estimator
 
 
 def read_facts(path: str | Path) -> dict[str, Any]:

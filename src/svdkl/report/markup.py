@@ -15,6 +15,10 @@ class Panel(NamedTuple):
     description: str
 
 
+class Markup(str):
+    """Text that is HTML already, and is not escaped again."""
+
+
 class Section(NamedTuple):
     """A part of the page with a place in its table of contents."""
 
@@ -24,8 +28,8 @@ class Section(NamedTuple):
 
 
 def text(value: Any) -> str:
-    """Any value as text that HTML cannot mistake for markup."""
-    return html.escape(visible(str(value)))
+    """Any value as text that HTML cannot mistake for markup, unless it is meant as that."""
+    return value if isinstance(value, Markup) else html.escape(visible(str(value)))
 
 
 def paragraph(sentence: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from svdkl.report.facts.findings import limits
 from svdkl.report.facts.gathered import Facts, gather
+from svdkl.report.figure_files import write_page_figures
 from svdkl.report.markup import Section, bullets, contents, section, text
 from svdkl.report.sections.overview import cards, intended_use, subtitle, title
 from svdkl.report.sections.processes import processes
@@ -25,6 +26,7 @@ def write_report(
     path: Any,
     run: Mapping[str, Any] | None = None,
     classes: Sequence[Any] = (),
+    figures: Any = None,
 ) -> Path:
     """Write a page on a fitted estimator and how it does on test rows.
 
@@ -42,6 +44,8 @@ def write_report(
     classes
         Classes, or names of targets, for each of which the covariance matrix of the process that drives it most is
         shown; by default those of the most influential processes are.
+    figures
+        A folder to which each figure of the page is written as an SVG file, too.
 
     Returns
     -------
@@ -52,11 +56,18 @@ def write_report(
         raise ValueError(
             f"Expected a file to write the report to, got the folder {place}: add a name such as report.html."
         )
+    folder = None if figures is None else Path(figures)
+    if folder is not None and folder.exists() and not folder.is_dir():
+        raise ValueError(f"Expected a folder to write the figures to, got the file {folder}: choose another path.")
     with _plain_errors(place):
         place.parent.mkdir(parents=True, exist_ok=True)  # what cannot be written need not be computed
     page = render_report(gather(estimator, X, y, dict(run or {}), classes))
     with _plain_errors(place), written_whole(place) as beside:
         beside.write_text(page, encoding="utf-8")
+    if folder is not None:
+        with _plain_errors(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            write_page_figures(page, folder)
     return place
 
 

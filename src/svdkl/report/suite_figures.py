@@ -1,7 +1,5 @@
 """The figures of a suite: accuracy and time of training by training rows, as in the paper's Figure 2 a and b."""
 
-import re
-from importlib.resources import files
 from pathlib import Path
 from statistics import mean, stdev
 
@@ -11,6 +9,7 @@ from svdkl.experiments.baselines import TITLES
 from svdkl.experiments.measures import MEASURES
 from svdkl.experiments.results import Result, read_results
 from svdkl.experiments.suite import WHOLE, Suite
+from svdkl.report.figure_files import standalone
 from svdkl.report.figures.scaling import Curve, scaling
 
 LEVEL = "klsp_gp"  # fitted to all rows only, and drawn as a level
@@ -34,17 +33,6 @@ def write_figures(suite: Suite, root: Path) -> list[Path]:
             path.write_text(standalone(svg), encoding="utf-8")
             written.append(path)
     return written
-
-
-def standalone(svg: str) -> str:
-    """A figure of a page as a file of its own: the page's colours, light and dark, and its font."""
-    sheet = files("svdkl.report").joinpath("style.css").read_text(encoding="utf-8")
-    colours = sheet[: sheet.index("* {")]
-    font = re.search(r"font-family: [^;]*;", sheet)
-    assert font is not None
-    style = f"<style>{colours}svg {{ {font[0]} }}</style>"
-    opening, body = svg.split(">", 1)
-    return f'{opening} xmlns="http://www.w3.org/2000/svg">{style}{body}\n'
 
 
 def _curve(results: list[Result], key: str) -> Curve:

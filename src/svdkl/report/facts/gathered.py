@@ -34,6 +34,11 @@ class Facts:
         return take_rows(self.X, self.predictions.doubt.rows)
 
     @cached_property
+    def pixel_range(self) -> tuple[float, float]:
+        """The smallest and the largest number in those rows, of images."""
+        return float(np.min(self.figure_rows)), float(np.max(self.figure_rows))
+
+    @cached_property
     def columns(self) -> list[ColumnFacts]:
         """The columns of the table; none where a network of the user's own reads something else."""
         encoder = self.estimator.encoder_

@@ -1,7 +1,7 @@
 """What the Gaussian processes have learned: how they are mixed, how far they reach, where they are used."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -61,6 +61,14 @@ class LearnedFunction:
     mean: Reals
     std: Reals
     rows: Reals  # features of the test rows within the range
+
+
+class Driver(NamedTuple):
+    """A GP that moves an output: how far, with the sign of its weight there, and its share of what all of them do."""
+
+    gp: int
+    move: float
+    share: float
 
 
 @torch.inference_mode()
@@ -138,9 +146,12 @@ def strongest_output(processes: Processes, gp: int) -> tuple[int, float]:
     return place, float(moves[place])
 
 
-def strongest_process(processes: Processes, output: int) -> int:
-    """The GP that moves an output most."""
-    return int(np.abs(processes.moves[output]).argmax())
+def drivers(processes: Processes, output: int, most: int) -> list[Driver]:
+    """The GPs that move an output most, at most so many, by falling share; none that do not move it."""
+    moves = processes.moves[output]
+    total = float(np.abs(moves).sum())
+    order = np.argsort(-np.abs(moves), kind="stable")[:most].tolist()
+    return [Driver(gp, float(moves[gp]), abs(float(moves[gp])) / total) for gp in order if moves[gp] != 0]
 
 
 def _array(tensor: Tensor) -> npt.NDArray[np.float64]:

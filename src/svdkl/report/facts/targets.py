@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from svdkl.estimators import SVDKLClassifier, SVDKLRegressor
+from svdkl.reasons import first_line
 
 Reals = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -31,7 +32,10 @@ def class_numbers(estimator: SVDKLClassifier, y: Any) -> Ints:
 
 def real_values(estimator: SVDKLRegressor, y: Any) -> Reals:
     """Targets (rows, targets)."""
-    values = np.asarray(y, dtype=np.float64)
+    try:
+        values = np.asarray(y, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"Expected numbers as targets, got others ({first_line(error)}): convert them.") from error
     values = values[:, None] if values.ndim == 1 else values
     if values.ndim != 2 or values.shape[1] != estimator.n_outputs_:
         raise ValueError(f"Expected {estimator.n_outputs_} target(s) a row, got y of shape {np.shape(y)}.")

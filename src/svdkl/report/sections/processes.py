@@ -7,21 +7,23 @@ from svdkl.report.facts.about import has_evidence
 from svdkl.report.facts.gathered import Facts
 from svdkl.report.facts.kernels import kernels, rows_by_class, rows_by_value
 from svdkl.report.facts.predictions import ClassPredictions
-from svdkl.report.facts.processes import Processes, learned_function, strongest_output, strongest_process
+from svdkl.report.facts.processes import Processes, drivers, learned_function, strongest_output
 from svdkl.report.facts.targets import Reals
 from svdkl.report.figures.function import function
 from svdkl.report.figures.grid_use import grid_use
 from svdkl.report.figures.hyperparameters import hyperparameters
 from svdkl.report.figures.kernel import kernel
 from svdkl.report.figures.mixing import mixing
-from svdkl.report.markup import Panel, Section, figure, paragraph
-from svdkl.report.sections.nearest import nearest_rows
-from svdkl.report.words import count, label, number, share
+from svdkl.report.markup import Panel, Section, figure, heading, paragraph
+from svdkl.report.sections.nearest import kernel_caveat, nearest_rows
+from svdkl.report.tables import table
+from svdkl.report.words import ABSENT, count, label, number, share
 
 MOST_DRAWN = 50  # GPs in figures of all,
 MOST_FUNCTIONS = 6  # and those with a panel of their own
 MOST_KERNELS = 5
 MOST_OUTPUTS = 60
+MOST_DRIVERS = 3  # processes of a class
 
 
 def processes(facts: Facts) -> Section:
@@ -33,6 +35,7 @@ def processes(facts: Facts) -> Section:
     shown = found.order[:MOST_DRAWN].tolist()
     body = paragraph(_summary(found))
     body += _mixing(facts, found, shown)
+    body += _drivers_of_classes(facts, found)
     body += _functions(facts, model, found)
     body += _kernels(facts, model, found)
     body += nearest_rows(facts, model)
@@ -73,6 +76,28 @@ def _mixing(facts: Facts, found: Processes, shown: list[int]) -> str:
     return figure("mixing", "Mixing matrix", [panel], caption, wide=True)
 
 
+def _drivers_of_classes(facts: Facts, found: Processes) -> str:
+    """A table of the processes that move the score of each class most; nothing for real targets."""
+    if not isinstance(facts.predictions, ClassPredictions) or not found.moves.any():
+        return ""
+    lines = []
+    for place, name in enumerate(facts.outputs[:MOST_OUTPUTS]):
+        cells = [
+            f"{one.gp} ({'+' if one.move > 0 else '−'}, {share(one.share)})"
+            for one in drivers(found, place, MOST_DRIVERS)
+        ]
+        lines.append([label(name), *cells, *[ABSENT] * (MOST_DRIVERS - len(cells))])
+    left_out = len(facts.outputs) - len(lines)
+    words = (
+        "The processes that move the score of a class most from row to row, each with the sign of its weight on that "
+        "class and its share of what all processes move the score by, relative to the mean of all classes."
+    )
+    if left_out:
+        words += f" {count(left_out, 'more class is', 'more classes are')} not shown."
+    head = ["Class", "Process (sign, share)", *(f"{place}." for place in range(2, MOST_DRIVERS + 1))]
+    return heading("Which processes drive which class") + paragraph(words) + table(head, lines, kind="lines")
+
+
 def _functions(facts: Facts, model: SVDKL, found: Processes) -> str:
     panels = []
     for gp in _influential(found, MOST_FUNCTIONS):
@@ -108,7 +133,7 @@ def _kernels(facts: Facts, model: SVDKL, found: Processes) -> str:
         chosen = rows_by_value(predictions.values[rows, 0], len(found.order))
         groups = [("", len(chosen))]
         by = f"{label(predictions.targets[0])}, which rises to the right and down"
-    driven = _drivers(facts, found)
+    driven = _shown_drivers(facts, found)
     matrices = kernels(model, facts.features[chosen], [gp for gp, _ in driven])
     panels = [
         Panel(
@@ -127,17 +152,15 @@ def _kernels(facts: Facts, model: SVDKL, found: Processes) -> str:
         "the network's features? Blue blocks on the diagonal are rows that are taken for alike, blue ones off it are "
         "what is hard to tell apart. The first matrix is the sum over all processes, by their squared mixing weights; "
         "colours go from the smallest to the largest value of each, which stand below it. Titles name the output "
-        f"{told}."
+        f"{told}.{kernel_caveat(model)}"
     )
-    if has_evidence(facts.estimator.model_):
-        caption += " After the held-out evidence this is the kernel of what that stage may add to the functions."
     return figure("kernels", "Covariance of test rows under the deep kernel", panels, caption)
 
 
-def _drivers(facts: Facts, found: Processes) -> list[tuple[int, int]]:
+def _shown_drivers(facts: Facts, found: Processes) -> list[tuple[int, int]]:
     """Processes to show the covariance of, each with the output that it stands for."""
     if facts.chosen:
-        return [(strongest_process(found, output), output) for output in facts.chosen]
+        return [(one.gp, output) for output in facts.chosen for one in drivers(found, output, 1)]
     return [(gp, strongest_output(found, gp)[0]) for gp in _influential(found, MOST_KERNELS)]
 
 

@@ -8,6 +8,7 @@ from svdkl.report.facts.predictions import ClassPredictions, RealPredictions
 from svdkl.report.facts.targets import Ints
 from svdkl.report.markup import Section, heading, paragraph
 from svdkl.report.tables import table
+from svdkl.report.thumbnails import numbered
 from svdkl.report.words import count, label, number, share
 
 MOST_TARGETS = 3
@@ -42,7 +43,10 @@ def _table(facts: Facts, rows: Ints) -> str:
     values: Cells | None = cells(facts.X, rows)
     if values is None:
         return table(
-            ["Row", *head], [[count(int(row)), *line] for row, line in zip(rows, lines)], [0, *numbers], kind="lines"
+            ["Row", *head],
+            [[numbered(facts, int(row)), *line] for row, line in zip(rows, lines)],
+            [0, *numbers],
+            kind="lines",
         )
     filled = [
         [count(int(row)), *line, *(label(cell, 40) for cell in one)]
