@@ -76,8 +76,8 @@ def _make(folder: Path) -> None:
 def _write_figure(records: Any, folder: Path) -> list[Path]:
     """Time against m, if that was measured."""
     from svdkl.benchmarks.summaries import curves
-    from svdkl.report.figures.runtime import runtime
     from svdkl.report.figure_files import standalone
+    from svdkl.report.figures.runtime import runtime
 
     found = curves(records)
     if not any(curve.m for curve in found):
