@@ -122,7 +122,7 @@ def test_models_of_images_and_of_tables_are_apart():
 def test_the_suite():
     images = get_suite("images")
     tasks = list(images.tasks())
-    assert len(tasks) == 5 * (2 + 3) + (4 * 2 + 1) * 2 + 4 * (1 + 1) + 4
+    assert len(tasks) == 5 * (2 + 3) + (4 * 2 + 1) * 2 + (4 + 3) + 3
     assert {task.seed for task in tasks if task.dataset == "cifar10"} == {0, 1}
     chosen = select(images, parse_only("dataset=mnist,model=dnn_temperature,seed=2"))
     assert [str(task) for task in chosen] == ["mnist cnn fold0-seed2"]
