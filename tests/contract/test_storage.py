@@ -44,19 +44,25 @@ def copied(saved, tmp_path):
     return shutil.copytree(saved[1], tmp_path / "copy")
 
 
-@pytest.mark.parametrize("when", ["filled", "moved"])
-def test_an_interrupt_leaves_the_old_folder(tmp_path, monkeypatch, when):
-    path = tmp_path / "model"
-    path.mkdir()
-    (path / "old").touch()
+@pytest.fixture
+def interrupted(monkeypatch):
+    """An interrupt comes when a new folder is to take its place."""
     rename = Path.rename
 
-    def interrupted(self, target):
+    def interrupt(self, target):
         if self.name == "new":
             raise KeyboardInterrupt
         return rename(self, target)
 
-    monkeypatch.setattr(Path, "rename", interrupted)
+    monkeypatch.setattr(Path, "rename", interrupt)
+
+
+@pytest.mark.usefixtures("interrupted")
+@pytest.mark.parametrize("when", ["filled", "moved"])
+def test_an_interrupt_leaves_the_old_folder(tmp_path, when):
+    path = tmp_path / "model"
+    path.mkdir()
+    (path / "old").touch()
 
     def write():
         with folder_put_in_place(path) as new:
@@ -69,19 +75,12 @@ def test_an_interrupt_leaves_the_old_folder(tmp_path, monkeypatch, when):
     assert [file.name for file in tmp_path.rglob("*")] == ["model", "old"]
 
 
-def test_an_interrupt_leaves_a_relative_link(tmp_path, monkeypatch):
+@pytest.mark.usefixtures("interrupted")
+def test_an_interrupt_leaves_a_relative_link(tmp_path):
     (tmp_path / "real").mkdir()
     path = tmp_path / "links" / "model"
     path.parent.mkdir()
     path.symlink_to("../real")
-    rename = Path.rename
-
-    def interrupted(self, target):
-        if self.name == "new":
-            raise KeyboardInterrupt
-        return rename(self, target)
-
-    monkeypatch.setattr(Path, "rename", interrupted)
     with pytest.raises(KeyboardInterrupt), folder_put_in_place(path):
         pass
     assert path.resolve() == (tmp_path / "real").resolve()
