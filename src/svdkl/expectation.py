@@ -60,4 +60,5 @@ def sample_marginals(
     num_rows, num_gps = mean.shape
     start, total = part or Part(0, num_rows)
     noise = standard_normal(num_samples, total, num_gps, like=mean, generator=generator)
-    return mean + standard_deviation(variance) * noise[:, start : start + num_rows]
+    # With one sample, shapes agree, and no gradient is summed over samples.
+    return mean.unsqueeze(0) + standard_deviation(variance).unsqueeze(0) * noise[:, start : start + num_rows]

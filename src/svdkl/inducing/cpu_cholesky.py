@@ -34,37 +34,34 @@ def _softplus_slope(x):
 
 @jit
 @no_type_check
-def _write_out(raw, factor):
+def _write_out(raws, factors, start, stop):
     """L with zeros above its diagonal."""
-    for i in range(len(raw)):
-        for k in range(i):
-            factor[i, k] = raw[i, k]
-        factor[i, i] = _softplus(raw[i, i])
-        factor[i, i + 1 :] = 0
+    m = raws.shape[1]
+    for j in range(start, stop):
+        raw, factor = raws[j], factors[j]
+        for i in range(m):
+            for k in range(i):
+                factor[i, k] = raw[i, k]
+            factor[i, i] = _softplus(raw[i, i])
+            factor[i, i + 1 :] = 0
 
 
 @jit
 @no_type_check
-def _combine(weights, rows, first, end, out, start, stop):
-    """The sum of weights[k] rows[k], k = first ... end - 1, from start to stop: four rows at a time."""
-    last = len(rows) - 1
-    for c in range(start, stop):
-        out[c] = 0
-    for k in range(first, end, 4):
-        # Rows past the end do not count; past the matrix's end the last one is read.
-        r0, r1, r2, r3 = rows[k], rows[min(k + 1, last)], rows[min(k + 2, last)], rows[min(k + 3, last)]
-        w0 = weights[k]
-        w1 = weights[k + 1] if k + 1 < end else 0.0
-        w2 = weights[k + 2] if k + 2 < end else 0.0
-        w3 = weights[k + 3] if k + 3 < end else 0.0
-        for c in range(start, stop):
-            out[c] += (w0 * r0[c] + w1 * r1[c]) + (w2 * r2[c] + w3 * r3[c])
+def _write_out_back(raws, grad_factors, grad_raws, start, stop):
+    m = raws.shape[1]
+    for j in range(start, stop):
+        grad, grad_raw = grad_factors[j], grad_raws[j]
+        for i in range(m):
+            for k in range(i):
+                grad_raw[i, k] = grad[i, k]
+            grad_raw[i, i] = grad[i, i] * _softplus_slope(raws[j, i, i])
+            grad_raw[i, i + 1 :] = 0
 
 
 @jit
 @no_type_check
-def _gram(product, gram):
-    """The first diagonals of F F^T, for a lower triangular F."""
+def _one_gram(product, gram):
     m = len(product)
     for i in range(m):
         # Rows past the last are read as the last, and not counted.
@@ -84,8 +81,7 @@ def _gram(product, gram):
 
 @jit
 @no_type_check
-def _gram_back(product, gram, out):
-    """The lower triangle of F's gradient; ``gram``: the diagonals' gradients."""
+def _one_gram_back(product, gram, out):
     m = len(product)
     for i in range(m):
         f0 = product[i]
@@ -104,46 +100,23 @@ def _gram_back(product, gram, out):
                 + (a1 * above1[c] + a2 * above2[c] + a3 * above3[c])
                 + (b1 * below1[c] + b2 * below2[c] + b3 * below3[c])
             )
+        row[i + 1 :] = 0
 
 
 @jit
 @no_type_check
-def _coloured_forward(uppers, raws, products, grams, start, stop):
-    """``uppers``: R^T; ``products``: the lower triangle of F = R L, zeros above it."""
-    m = raws.shape[1]
-    factor = np.empty((m, m))
+def _gram(products, grams, start, stop):
+    """The first diagonals of F F^T, for a lower triangular F."""
     for j in range(start, stop):
-        root, product = uppers[j].T, products[j]
-        _write_out(raws[j], factor)
-        for i in range(m):
-            _combine(root[i], factor, 0, i + 1, product[i], 0, i + 1)
-            product[i, i + 1 :] = 0
-        _gram(product, grams[j])
+        _one_gram(products[j], grams[j])
 
 
 @jit
 @no_type_check
-def _coloured_backward(uppers, raws, products, grad_grams, grad_uppers, grad_raws, start, stop):
-    """``grad_uppers``: of R^T, L F'^T on and above the diagonal; empty if nobody asks for it."""
-    m = raws.shape[1]
-    factor, grad_product, turned, row = np.empty((m, m)), np.zeros((m, m)), np.zeros((m, m)), np.empty(m)
+def _gram_back(products, grad_grams, grad_products, start, stop):
+    """F's gradient, whose lower triangle is all that counts."""
     for j in range(start, stop):
-        upper, raw, grad_raw = uppers[j], raws[j], grad_raws[j]
-        _gram_back(products[j], grad_grams[j], grad_product)
-        if grad_uppers.shape[1] > 0:
-            _write_out(raw, factor)
-            for i in range(m):
-                for c in range(i + 1):
-                    turned[c, i] = grad_product[i, c]
-            for k in range(m):
-                grad_uppers[j, k, :k] = 0
-                _combine(factor[k], turned, 0, k + 1, grad_uppers[j, k], k, m)
-        for k in range(m):  # of L, R^T F' on and below the diagonal
-            _combine(upper[k], grad_product, k, m, row, 0, k + 1)
-            for c in range(k):
-                grad_raw[k, c] = row[c]
-            grad_raw[k, k] = row[k] * _softplus_slope(raw[k, k])
-            grad_raw[k, k + 1 :] = 0
+        _one_gram_back(products[j], grad_grams[j], grad_products[j])
 
 
 @jit
@@ -180,25 +153,30 @@ class CPUColouredGram(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, root: Float[Tensor, "J m m"], raw: Float[Tensor, "J m m"]) -> Float[Tensor, "J 4 m"]:
-        """By way of F = R L."""
-        upper, given = root.mT.contiguous(), raw.contiguous()
-        product, gram = torch.empty_like(upper), upper.new_empty(len(raw), NEIGHBOURS, raw.shape[-1])
-        on_slices(_coloured_forward, upper, given, product, gram, entries=raw.numel())
-        ctx.save_for_backward(root, raw, product)
+        """By way of F = R L, a product of whole matrices: zeros cost less than loops of odd lengths."""
+        factor = torch.empty_like(raw, dtype=root.dtype, memory_format=torch.contiguous_format)
+        on_slices(_write_out, raw, factor, entries=raw.numel())
+        product = root @ factor
+        gram = product.new_empty(len(raw), NEIGHBOURS, raw.shape[-1])
+        on_slices(_gram, product, gram, entries=raw.numel())
+        ctx.save_for_backward(root, raw, factor, product)
         return gram
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         """Gradients of R, in its lower triangle, and of the raw parameter."""
-        root, raw, product = ctx.saved_tensors
+        root, raw, factor, product = ctx.saved_tensors
         if torch.is_grad_enabled():
             return differentiable_gradients(_eager_coloured_gram, (root, raw), (grad,))
-        # Kernels rest in most steps of training, and then so does the root.
-        asked = ctx.needs_input_grad[0]
-        grad_upper = torch.empty_like(product) if asked else product.new_empty(len(raw), 0, 0)
-        grad_raw = torch.empty_like(raw, memory_format=torch.contiguous_format)
-        on_slices(_coloured_backward, root.mT, raw, product, grad, grad_upper, grad_raw, entries=raw.numel())
-        return grad_upper.mT if asked else None, grad_raw
+        grad_product, entries = torch.empty_like(product), raw.numel()
+        on_slices(_gram_back, product, grad, grad_product, entries=entries)
+        grad_root = grad_raw = None
+        if ctx.needs_input_grad[0]:  # kernels rest in most steps of training, and then so does the root
+            grad_root = (factor @ grad_product.mT).triu_().mT  # the root's own order in memory
+        if ctx.needs_input_grad[1]:
+            grad_raw = torch.empty_like(raw, memory_format=torch.contiguous_format)
+            on_slices(_write_out_back, raw, root.mT @ grad_product, grad_raw, entries=entries)
+        return grad_root, grad_raw
 
 
 class CPUTraceAndLogDet(torch.autograd.Function):

@@ -38,8 +38,8 @@ class DenseAxis(NamedTuple):
         return toeplitz_matmul(self.column, x)
 
     def colour(self, x: Float[Tensor, "J m r"]) -> Float[Tensor, "J m r"]:
-        """R X."""
-        return self.root @ x
+        """R X. By R^T, which is what lies in memory row by row: R's gradient is then laid out as all others of it."""
+        return (x.mT @ self.root.mT).mT
 
     def colour_rows(self, rows: Float[Tensor, "J r m"]) -> Float[Tensor, "J r m"]:
         """X R."""
