@@ -22,7 +22,7 @@ from refusals import refused
 
 from svdkl.experiments import results as results_module
 from svdkl.experiments import runner
-from svdkl.experiments.baselines import MODELS, ClassBaseline, Entry
+from svdkl.experiments.baselines import MODELS, REFINEMENTS, ClassBaseline, Entry
 from svdkl.experiments.baselines.networks import NetworkClassifier
 from svdkl.experiments.commands import main
 from svdkl.experiments.plan import Place, look_for_data, plan_suite
@@ -34,6 +34,7 @@ from svdkl.experiments.task import run_task
 from svdkl.training.checkpoint import Checkpoint, Snapshot
 
 SMOKE = get_suite("smoke")
+RESULTS = ("dnn", "dnn_temperature", "dnn_gp")  # of one fit
 ENVIRONMENT = {**os.environ, "SVDKL_UNCHECKED_SHAPES": "1", "OMP_NUM_THREADS": "1"}
 
 
@@ -60,6 +61,7 @@ def place(tmp_path, monkeypatch) -> Place:
     place = Place(tmp_path / "results", tmp_path / "scratch")
     for name in MODELS:
         monkeypatch.setitem(MODELS, name, Entry(lambda task: Frequencies(), name))
+    monkeypatch.setitem(REFINEMENTS, "dnn_gp", REFINEMENTS["dnn_temperature"])  # frequencies have no features
     monkeypatch.setattr(Frequencies, "fits", 0)
 
     def here(task: Task, place: Place) -> str | None:
@@ -76,7 +78,7 @@ def test_a_fit_serves_all_its_results_and_is_not_done_again(place):
     assert run_suite(SMOKE, tasks, place, lines.append) == []
     assert Frequencies.fits == 2
     found = {result.model: result for result in read_results(place.results, SMOKE)}
-    assert set(found) == {"dnn", "dnn_temperature", "lightgbm"}
+    assert set(found) == {*RESULTS, "lightgbm"}
     assert found["dnn_temperature"].config["trained_as"] == "dnn"
     assert found["dnn_temperature"].metrics["train_seconds"] >= found["dnn"].metrics["train_seconds"]
 
@@ -86,7 +88,7 @@ def test_a_fit_serves_all_its_results_and_is_not_done_again(place):
     assert lines[0] == "smoke: 2 tasks, 0 finished before, 2 to run."
     assert re.fullmatch(r"This takes about .* and up to .* GB of memory, by rule of thumb\.", lines[1])
 
-    # One of two results is lost: the fit is done again, and both are of that fit.
+    # One of several results is lost: the fit is done again, and all are of that fit.
     kept, lost = (folder_of(place.results, tasks[0], result) for result in ("dnn", "dnn_temperature"))
     before = kept.stat().st_ino
     shutil.rmtree(lost)
@@ -109,19 +111,19 @@ def test_a_fit_of_another_suite_is_taken_as_it_is(place, monkeypatch):
     assert run_suite(other, select(other, parse_only("model=dnn,model=lightgbm")), place, lines.append) == []
     assert lines[0] == "other: 2 tasks, 0 finished before, 1 finished in other suites, 1 to run."
     assert Frequencies.fits == 2
-    for result in ("dnn", "dnn_temperature"):
+    for result in RESULTS:
         first, second = (place.results / suite / "tumours" / result / "fold1-seed0" for suite in ("smoke", "other"))
         for name in ("metrics", "config", "provenance"):
             assert (first / f"{name}.json").read_bytes() == (second / f"{name}.json").read_bytes()
 
-    # A result of another fit that stands alone where two belong goes.
+    # A result of another fit that stands alone where several belong goes.
     first, second = (place.results / suite / "tumours" for suite in ("smoke", "other"))
     old = {name: {"origin": "another fit"} for name in ("metrics", "config", "provenance")}
-    for result in ("dnn", "dnn_temperature"):
+    for result in RESULTS:
         shutil.rmtree(second / result)
     write_results({second / "dnn" / "fold1-seed0": old})
     assert run_suite(other, select(other, parse_only("model=dnn")), place, lines.append) == []
-    for result in ("dnn", "dnn_temperature"):
+    for result in RESULTS:
         assert record(second / result / "fold1-seed0") == record(first / result / "fold1-seed0")
 
     small = quick(other)
@@ -226,7 +228,7 @@ def test_a_failure_does_not_stop_the_others(place, monkeypatch):
     lines: list[str] = []
     failed = run_suite(SMOKE, select(SMOKE, parse_only("fold=0")), place, lines.append)
     assert [task.model for task in failed] == ["dnn"]
-    assert "[1/6] tumours dnn fold0-seed0: failed, out of memory" in lines
+    assert "[1/5] tumours dnn fold0-seed0: failed, out of memory" in lines
 
 
 def test_processes(tmp_path, monkeypatch, capsys):

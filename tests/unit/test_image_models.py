@@ -122,13 +122,13 @@ def test_models_of_images_and_of_tables_are_apart():
 def test_the_suite():
     images = get_suite("images")
     tasks = list(images.tasks())
-    assert len(tasks) == 5 * (2 + 3) + (4 * 2 + 1) * 2 + (4 + 3) + 3
+    assert len(tasks) == 4 * (2 + 3) + (3 * 2 + 1) * 2 + (4 + 3) + 3
     assert {task.seed for task in tasks if task.dataset == "cifar10"} == {0, 1}
     chosen = select(images, parse_only("dataset=mnist,model=dnn_temperature,seed=2"))
     assert [str(task) for task in chosen] == ["mnist cnn fold0-seed2"]
     quick = get_suite("quick/images")
-    assert (quick.models, quick.seeds, quick.max_rows) == (QUICK_MODELS[3:8], (0,), 4000)
-    assert len(list(quick.tasks())) == 4 * 5
+    assert (quick.models, quick.seeds, quick.max_rows) == (QUICK_MODELS[2:6], (0,), 4000)
+    assert len(list(quick.tasks())) == 4 * 4
     assert quick.max_epochs < BUDGETS["mnist"].epochs
 
 
@@ -145,7 +145,14 @@ def test_a_task_from_top_to_bottom(model, few_digits):
     results, scratch = few_digits / "results", few_digits / "scratch"
     run_task(suite, Task(suite.name, "mnist", model, 0, 0), results, scratch, few_digits)
     found = {result.model: result for result in read_results(results, suite)}
-    assert set(found) == ({"cnn", "dnn_temperature", "laplace"} if model == "cnn" else {model})
+    assert set(found) == ({"cnn", "dnn_temperature", "laplace", "cnn_gp"} if model == "cnn" else {model})
+    if model == "cnn":  # processes on the finished network: settings, epochs and scores of their own
+        with_gps = found["cnn_gp"]
+        assert with_gps.config["settings"]["recipe"] == "dnn_gp"
+        assert with_gps.config["findings"]["stages"]["network"]["epochs"] == 3
+        assert with_gps.config["findings"]["stages"]["joint"]["epochs"] == 1
+        assert with_gps.metrics["train_seconds"] > found["cnn"].metrics["train_seconds"]
+        assert with_gps.metrics["nlp"] != found["cnn"].metrics["nlp"]
     result = found[model]
     assert result.metrics["accuracy"] > 0.5
     assert (result.metrics["n_fit"], result.metrics["n_test"], result.metrics["n_columns"]) == (180, 100, 784)

@@ -111,7 +111,7 @@ def plan_fit(
         columns=_columns(X, encoder),
         rows_to_fit=rows,
         held_out=held_out,
-        epochs=config.epochs,
+        epochs=config.epochs_in_all,
         batch_size=config.batch_size,
         inputs=inputs,
         parameters=parameters,
@@ -149,8 +149,7 @@ def _trial(
             net, num_features, outputs, estimator._likelihood(), fit, scored, short, head_options(estimator), history
         )
     seconds = 0.0
-    epochs = {JOINT: config.joint_epochs, NETWORK: config.pretrain_epochs if has_head(estimator) else config.epochs}
-    epochs[NETWORK] += tried
+    epochs = {JOINT: config.joint_epochs, NETWORK: config.network_epochs + tried}
     for stage in {epoch.stage for epoch in history.epochs}:
         seconds += min(epoch.seconds for epoch in history.of(stage)) / size * rows * epochs[stage]
     if config.evidence and isinstance(model, SVDKL):

@@ -17,7 +17,7 @@ from svdkl.head import LAYOUTS, GPHead
 from svdkl.likelihoods import build_likelihood
 from svdkl.model import SVDKL
 from svdkl.shapes import Tensor
-from svdkl.training.config import RECIPES, TrainingConfig
+from svdkl.training.config import RECIPES, WITH_HEAD, TrainingConfig
 from svdkl.training.pretrain import PlainNet
 
 NETWORK_SHARE = 2 / 3  # of the epochs, before the head comes
@@ -43,7 +43,7 @@ Model = PlainNet | SVDKL
 
 def has_head(estimator: Any) -> bool:
     """Whether the recipe ends in Gaussian processes."""
-    return estimator.recipe in ("dnn_gp", "svdkl")
+    return estimator.recipe in WITH_HEAD
 
 
 def holds_out(estimator: Any) -> bool:

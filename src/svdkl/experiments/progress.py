@@ -59,7 +59,7 @@ ROWS_OF_OTHERS = 10_000
 
 # How often a network goes through the rows before it is stopped, and how many rows it sees at most in all.
 PASSES, FEWEST_PASSES, ROWS_IN_ALL = 25, 4, 8_000_000
-SECONDS_A_ROW = {"svdkl": 9e-5, "svdkl_paper": 8e-5, "dnn_gp": 7e-5, "lightgbm": 4e-5, "ensemble": 3e-4}
+SECONDS_A_ROW = {"svdkl": 9e-5, "svdkl_paper": 8e-5, "lightgbm": 4e-5, "ensemble": 3e-4}
 SECONDS_A_ROW_OF_OTHERS = 6e-5
 # A step of training takes three times as many multiplications as features do, and a core does so many a second.
 MULTIPLICATIONS_A_SECOND = 4e10

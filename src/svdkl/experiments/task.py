@@ -110,10 +110,10 @@ def run_task(
     model.fit(fit.X, fit.y, validation.X, validation.y, task.seed)
     train_seconds = time.perf_counter() - start + sum(epoch["seconds"] for epoch in before)
     cost = Cost(train_seconds, None if before else time.process_time() - core_start)
-    outcomes = {task.model: score(model, test, cost, strange)}
+    models, outcomes = {task.model: model}, {task.model: score(model, test, cost, strange)}
     for name in suite.results_of(task.model)[1:]:
         start, core_start = time.perf_counter(), time.process_time()
-        refined = REFINEMENTS[name](model)
+        models[name] = refined = REFINEMENTS[name](model)
         refined.refine(fit.X, fit.y, validation.X, validation.y)
         both = cost.and_then(time.perf_counter() - start, time.process_time() - core_start)
         outcomes[name] = score(refined, test, both, strange)
@@ -131,16 +131,16 @@ def run_task(
     where = provenance(task.seed, f"python -m svdkl.experiments {' '.join(task.arguments)}")
     remove_remains(results, task, suite.results_of(task.model))
     for name, outcome in outcomes.items():
-        keep_scratch(folder_of(scratch, task, name), model, outcome, rows.test)
+        keep_scratch(folder_of(scratch, task, name), models[name], outcome, rows.test)
     documents: dict[Path, Documents] = {}
     for name, outcome in outcomes.items():
         config = {**asdict(task), "share": str(task.share), "model": name, "trained_as": task.model}
         if strange is not None:
             config["elsewhere"] = ELSEWHERE[task.dataset]
-        findings = {"settings": model.settings(), "findings": model.findings(), "resumed_after_epochs": len(before)}
+        found = {"settings": models[name].settings(), "findings": models[name].findings()}
         documents[folder_of(results, task, name)] = {
             "metrics": {**outcome.metrics, **sizes},
-            "config": {**config, **findings},
+            "config": {**config, **found, "resumed_after_epochs": len(before)},
             "provenance": where,
         }
     write_results(documents)

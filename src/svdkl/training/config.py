@@ -4,19 +4,21 @@ import math
 from dataclasses import dataclass, fields
 
 RECIPES = ("dnn", "dnn_plus", "dnn_gp", "svdkl")
+WITH_HEAD = ("dnn_gp", "svdkl")
 
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """The recipe and its numbers. Every recipe sees the same number of epochs in all.
+    """The recipe and its numbers. With every recipe the network sees the same number of epochs in all.
 
     Attributes
     ----------
     recipe
         "dnn": the network with its own last layer, for the whole budget. "dnn_plus": the same with one more layer.
-        "dnn_gp": network first, then the head on frozen features. "svdkl": network first, then all jointly.
+        "dnn_gp": the first, then the head on its frozen features. "svdkl": network first, then all jointly.
     pretrain_epochs, joint_epochs
-        Budget of the two stages; early stopping may end each sooner.
+        Budget of the two stages of "svdkl"; early stopping may end each sooner. Plain networks have as many epochs as
+        both; a head on frozen features, which cost little, has ``joint_epochs`` more.
     evidence
         Whether the head's posterior is fitted once more to the held-out rows (recipes with a head).
     net_rate, variational_rate, kernel_rate
@@ -63,5 +65,15 @@ class TrainingConfig:
 
     @property
     def epochs(self) -> int:
-        """Of all stages together."""
+        """Of the network, and so of the schedule of its rates."""
         return self.pretrain_epochs + self.joint_epochs
+
+    @property
+    def network_epochs(self) -> int:
+        """Of the first stage: those before a head joins, else all."""
+        return self.pretrain_epochs if self.recipe == "svdkl" else self.epochs
+
+    @property
+    def epochs_in_all(self) -> int:
+        """Of all stages, one after the other."""
+        return self.network_epochs + (self.joint_epochs if self.recipe in WITH_HEAD else 0)

@@ -45,7 +45,7 @@ class Display:
             )
             self._bar = Progress(*columns, console=Console(file=self.stream))
             self._bar.start()
-            self._task = self._bar.add_task("network", total=self.config.epochs)
+            self._task = self._bar.add_task("network", total=self.config.epochs_in_all)
         return self
 
     def show(self, epoch: Epoch) -> None:
@@ -55,7 +55,7 @@ class Display:
             print(f"{line}, {epoch.seconds:.1f} s", file=self.stream, flush=True)
             return
         # A stage that ended early leaves epochs out, which the bar skips.
-        before = self.config.pretrain_epochs if epoch.stage == JOINT else 0
+        before = self.config.network_epochs if epoch.stage == JOINT else 0
         self._bar.update(self._task, description=line, completed=before + epoch.epoch)
 
     def __exit__(

@@ -1,5 +1,6 @@
 """The recipe from top to bottom: pretrain, initialise, train jointly, fit the held-out evidence."""
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -11,8 +12,8 @@ from svdkl.head import GPHead
 from svdkl.likelihoods import LikelihoodLike, build_likelihood
 from svdkl.model import SVDKL
 from svdkl.shapes import Tensor
-from svdkl.training.checkpoint import Checkpoint
-from svdkl.training.config import TrainingConfig
+from svdkl.training.checkpoint import Checkpoint, Snapshot
+from svdkl.training.config import WITH_HEAD, TrainingConfig
 from svdkl.training.distributed import joined
 from svdkl.training.evidence import fit_held_out_evidence
 from svdkl.training.guard import snapshot
@@ -59,7 +60,7 @@ def train(
     common = (source, held_out, config, generator, history, checkpoint, on_epoch)
 
     # Stage 1: the network with its own last layer; for the plain networks this is all there is.
-    with_head = config.recipe in ("dnn_gp", "svdkl")
+    with_head = config.recipe in WITH_HEAD
     options = head_options or {}
     plain = PlainNet(
         net,
@@ -71,36 +72,55 @@ def train(
     ).to(source.device)
     _start_outputs(plain, source)
     processes.equalise(plain.state_dict().values())
-    epochs = range(config.pretrain_epochs if with_head else config.epochs)
     found = checkpoint.load() if checkpoint is not None else None
     if len(set(processes.gather(None if found is None else (found.stage, found.numbers["epoch"])))) > 1:
         raise ValueError(
             "Expected all processes to find the same checkpoint, got different ones: put it on storage that all see."
         )
     head_found = found is not None and found.stage == JOINT
-    standing = None if head_found else run_stage(plain_stage(plain, config, epochs), *common)
+    stage = plain_stage(plain, config, range(config.network_epochs))
+    standing = None if head_found else run_stage(stage, *common)
     if not with_head:
         return plain
+    if config.recipe == "dnn_gp":
+        return add_head(plain, source, held_out, config, options, history, checkpoint, on_epoch)
 
     # Stage 2: a head that starts equal to that layer.
-    head = GPHead(num_features, num_outputs, plain.likelihood, **options).to(source.device)
-    model = SVDKL.from_parts(net, head)
-    if standing is None:  # features may be wanted before the stage itself takes the snapshot up
-        assert found is not None
-        model.load_state_dict({**found.tensors["now.module"], **found.tensors["now.average"]})
-    else:
-        sample = source.sample(SAMPLE_ROWS, generator.manual_seed(config.seed))
-        standing = _hand_over(standing, model, map_inputs(sample, net.eval()))
+    model = SVDKL.from_parts(net, GPHead(num_features, num_outputs, plain.likelihood, **options).to(source.device))
+    if standing is not None:
+        standing = _hand_over(standing, model, _sample_features(net, source, config, generator))
 
-    # Stage 3: all parameters on the evidence lower bound, or the head alone on features that are computed once.
+    # Stage 3: all parameters on the evidence lower bound.
     joint = range(config.pretrain_epochs, config.epochs)
-    if config.recipe == "dnn_gp":
-        features, held_out_features = source.mapped(net.eval()), map_rows(held_out, net)
-        stage = head_stage(model, config, joint, source.num_rows, generator)
-        run_stage(stage, features, held_out_features, *common[2:])
-    else:
-        run_stage(joint_stage(model, config, joint, source.num_rows, generator), *common, standing)
+    run_stage(joint_stage(model, config, joint, source.num_rows, generator), *common, standing)
+    finish(model, source, held_out, config, generator)
+    return model
 
+
+def add_head(
+    plain: PlainNet,
+    source: Source,
+    held_out: Rows,
+    config: TrainingConfig,
+    head_options: dict[str, Any],
+    history: History,
+    checkpoint: Checkpoint | None = None,
+    on_epoch: Callable[[Epoch], None] = lambda epoch: None,
+) -> SVDKL:
+    """Stages 2 to 4 of "dnn_gp", on a network that is finished and stays as it is: its features are computed once."""
+    generator = torch.Generator().manual_seed(config.seed)
+    layer, net = plain.layer[0], plain.net.eval()
+    assert isinstance(layer, nn.Linear)
+    head = GPHead(layer.in_features, layer.out_features, copy.deepcopy(plain.likelihood), **head_options)
+    model = SVDKL.from_parts(net, head.to(source.device))
+    found = checkpoint.load() if checkpoint is not None else None
+    if found is not None and found.stage == JOINT:  # a run that is resumed here has not trained its network anew
+        _restore_net(net, found)
+    else:
+        start_from_linear(head, _sample_features(net, source, config, generator), layer.weight, layer.bias)
+    features, held_out_features = source.mapped(net), map_rows(held_out, net)
+    stage = head_stage(model, config, range(config.pretrain_epochs, config.epochs), source.num_rows, generator)
+    run_stage(stage, features, held_out_features, config, generator, history, checkpoint, on_epoch)
     finish(model, source, held_out, config, generator)
     return model
 
@@ -126,6 +146,17 @@ def finish(
     model.head.familiarity.remember(map_inputs(sample, model.net.eval()), share)
     joined().equalise(model.state_dict().values())  # all have done the same; rounding need not be
     model.eval()
+
+
+def _sample_features(net: nn.Module, source: Source, config: TrainingConfig, generator: torch.Generator) -> Tensor:
+    """Of the rows that set the features' ranges."""
+    return map_inputs(source.sample(SAMPLE_ROWS, generator.manual_seed(config.seed)), net.eval())
+
+
+def _restore_net(net: nn.Module, found: Snapshot) -> None:
+    """Give a network the numbers that a snapshot of a whole model has for it."""
+    state = {**found.tensors["now.module"], **found.tensors["now.average"]}
+    net.load_state_dict({name.removeprefix("net."): x for name, x in state.items() if name.startswith("net.")})
 
 
 @torch.no_grad()

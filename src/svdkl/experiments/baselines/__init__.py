@@ -65,6 +65,17 @@ def _laplace(model: Baseline) -> Refined:
     return LaplaceClassifier(model)
 
 
+def _with_gps(model: Baseline) -> Refined:
+    from svdkl.experiments.baselines.frozen_features import FrozenFeaturesClassifier, FrozenFeaturesRegressor
+    from svdkl.experiments.baselines.image_networks import ImageClassifier
+    from svdkl.experiments.baselines.networks import NetworkClassifier, NetworkRegressor
+
+    if isinstance(model, NetworkRegressor):
+        return FrozenFeaturesRegressor(model)
+    assert isinstance(model, NetworkClassifier | ImageClassifier)
+    return FrozenFeaturesClassifier(model)
+
+
 def _mc_gp(dataset: str, max_epochs: int | None) -> Baseline:
     from svdkl.experiments.baselines.mc_gp import SampledGPClassifier
 
@@ -150,7 +161,12 @@ MODELS: dict[str, Entry] = {
 }
 TITLES: dict[str, str] = {name: entry.title for name, entry in MODELS.items()}
 # What can be made of a plain network's fit without another,
-REFINEMENTS: dict[str, Callable[[Baseline], Refined]] = {"dnn_temperature": _tempered, "laplace": _laplace}
+REFINEMENTS: dict[str, Callable[[Baseline], Refined]] = {
+    "dnn_temperature": _tempered,
+    "laplace": _laplace,
+    "dnn_gp": _with_gps,
+    "cnn_gp": _with_gps,
+}
 PLAIN_NETWORKS = ("dnn", "cnn")  # and whose that is
 
 

@@ -1,5 +1,6 @@
 """The models of the package on images: a set's own network, and one budget for all models on a set."""
 
+import copy
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
+from svdkl.estimators.classifier import SVDKLClassifier
+from svdkl.estimators.settings import has_head
 from svdkl.experiments.baselines.interface import ClassBaseline, Floats, Labels
 from svdkl.experiments.baselines.networks import NetworkClassifier
 from svdkl.experiments.datasets.dataset import Inputs
@@ -23,7 +26,6 @@ NETWORKS: dict[str, type[nn.Module]] = {
     "resnet20": ResNet,
     "alexnet": AlexNet,
 }
-PLAIN = ("dnn", "dnn_plus")  # recipes without processes
 # Parameters of the classifier that tell of a table's network, or are the module itself.
 OF_TABLES = ("net", "hidden", "num_features", "dropout", "encoding", "normalise", "residual")
 
@@ -98,6 +100,17 @@ class ImageClassifier(ClassBaseline):
         }
         self.network = NetworkClassifier(**self.options)
 
+    @property
+    def estimator(self) -> SVDKLClassifier:
+        """The classifier itself."""
+        return self.network.estimator
+
+    def holding(self, estimator: SVDKLClassifier) -> "ImageClassifier":
+        """The same with another classifier, which is fitted."""
+        result = copy.copy(self)
+        result.network = self.network.holding(estimator)
+        return result
+
     def fit(self, X: Inputs, y: Labels, X_held_out: Inputs, y_held_out: Labels, seed: int) -> None:
         """Train by the recipe, from a network that is the same for all recipes."""
         self.network = NetworkClassifier(net=build_network(self.budget, X, seed), **self.options)
@@ -111,9 +124,9 @@ class ImageClassifier(ClassBaseline):
     def ood_scores(self, X: Inputs) -> dict[str, Floats]:
         """The doubt, and for models with processes their uncertainties."""
         scores = super().ood_scores(X)
-        if self.options.get("recipe") in PLAIN:
+        if not has_head(self.estimator):
             return scores
-        found = self.network.estimator.predict_uncertainty(X)
+        found = self.estimator.predict_uncertainty(X)
         return {**scores, "total": found.total, "epistemic": found.epistemic, "ood_score": found.ood_score}
 
     def settings(self) -> dict[str, Any]:

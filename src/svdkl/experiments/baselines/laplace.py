@@ -20,7 +20,6 @@ import torch
 from scipy.optimize import minimize_scalar
 from torch import nn
 
-from svdkl.estimators.classifier import SVDKLClassifier
 from svdkl.experiments.baselines.image_networks import ImageClassifier
 from svdkl.experiments.baselines.interface import ClassBaseline, Floats, Labels, Refined
 from svdkl.experiments.baselines.networks import NetworkClassifier
@@ -100,18 +99,13 @@ class LaplaceClassifier(Refined, ClassBaseline):
         variance = 2 * classes / (classes - 1) * deviation.square().sum(2)
         return (g / (1 + math.pi / 8 * variance).sqrt()).softmax(1)
 
-    @property
-    def _estimator(self) -> SVDKLClassifier:
-        network = self.network.network if isinstance(self.network, ImageClassifier) else self.network
-        return network.estimator
-
     def _plain(self) -> PlainNet:
-        plain = self._estimator.model_
+        plain = self.network.estimator.model_
         assert isinstance(plain, PlainNet)
         return plain
 
     def _features(self, X: Inputs) -> Tensor:
-        encoder = self._estimator.encoder_
+        encoder = self.network.estimator.encoder_
         x = torch.from_numpy(np.ascontiguousarray(X)) if encoder is None else encoder.transform(X)
         plain = self._plain().eval()
         device = next(plain.parameters()).device

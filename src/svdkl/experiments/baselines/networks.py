@@ -1,9 +1,10 @@
 """The models of the package itself, by recipe: plain networks, a GP on frozen features, and SV-DKL."""
 
+import copy
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -14,11 +15,19 @@ from svdkl.estimators.settings import holds_out, training_config
 from svdkl.experiments.baselines.interface import ClassBaseline, Floats, Gaussian, Labels, RealBaseline
 from svdkl.experiments.datasets.dataset import Inputs
 
+Own = TypeVar("Own", bound="_Recorded")
+
 
 class _Recorded:
     """What is reported of an estimator beside its predictions."""
 
     estimator: SVDKLClassifier | SVDKLRegressor
+
+    def holding(self: Own, estimator: Any) -> Own:
+        """The same with another estimator, which is fitted."""
+        result = copy.copy(self)
+        result.estimator = estimator
+        return result
 
     def settings(self) -> dict[str, Any]:
         """All parameters of the estimator."""

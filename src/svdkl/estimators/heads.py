@@ -1,0 +1,40 @@
+"""Gaussian processes on a network that an estimator has finished training: the second half of recipe="dnn_gp"."""
+
+import copy
+from typing import Any, TypeVar
+
+import torch
+
+from svdkl.estimators.base import DeepKernelEstimator
+from svdkl.estimators.settings import head_options, holds_out, training_config
+from svdkl.estimators.structure import structure_of
+from svdkl.training.history import History
+from svdkl.training.pretrain import PlainNet
+from svdkl.training.recipe import add_head
+from svdkl.training.rows import InMemory
+
+Own = TypeVar("Own", bound=DeepKernelEstimator)
+
+
+def with_head(estimator: Own, X: Any, y: Any, eval_set: Any) -> Own:
+    """What recipe="dnn_gp" would have given with the same rows, from an estimator fitted with recipe="dnn".
+
+    The estimator stays as it is, and both share its network.
+    """
+    plain = estimator.model_
+    if estimator.recipe != "dnn" or not isinstance(plain, PlainNet):
+        raise ValueError(f"Expected an estimator fitted with recipe='dnn', got recipe={estimator.recipe!r}.")
+    result = copy.copy(estimator)
+    result.recipe = "dnn_gp"
+    result.structure_ = structure_of(result)
+    rows = result._rows(result._read(X, y, None, reset=False))
+    held_out = result._rows(result._read_eval_set(eval_set))
+    config = training_config(result, len(rows), holds_out(result), result._seed())
+    history = History()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(config.seed)
+        result.model_ = add_head(plain, InMemory(rows), held_out, config, head_options(result), history)
+    result.history_ = [*estimator.history_, *history.epochs]
+    result.n_iter_ = len(result.history_)
+    result.loss_ = result.history_[-1].train_loss
+    return result
