@@ -201,7 +201,7 @@ def test_a_network_that_is_missing_or_too_many(command, call):
         ("own_nets:nothing", ["a torch module", "got NoneType"]),
         ("own_nets:broken", ["without arguments", "RuntimeError: no such weights"]),
         ("torch.nn:Linear", ["without arguments", "in_features"]),
-        ("own_nets:wider", ["got one with other parameters"]),
+        ("own_nets:wider", ["got one with other parameters", "by --net"]),
     ],
 )
 def test_networks_that_are_none_of_the_models(name, parts, call):

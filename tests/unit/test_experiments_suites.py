@@ -17,7 +17,6 @@ from svdkl.experiments.baselines.klsp_gp import SparseGPClassifier
 from svdkl.experiments.baselines.mc_gp import SampledGPClassifier
 from svdkl.experiments.baselines.savi_gp import MixtureGPClassifier
 from svdkl.experiments.baselines.svgp import SparseGP
-from svdkl.experiments.commands import main
 from svdkl.experiments.plan import Place, plan_suite
 from svdkl.experiments.progress import BUDGETS as SECONDS
 from svdkl.experiments.progress import IMAGES, Cost, Estimate, cost_by_rule, duration
@@ -262,8 +261,3 @@ def test_the_commit_of_a_project_around_the_package_is_not_ours(tmp_path, monkey
     assert provenance._code()["dirty"] is True
     subprocess.run([*git, "commit", "-q", "-m", "ours"], check=True, cwd=tmp_path)
     assert provenance._code()["dirty"] is False
-
-
-def test_dry_run_lists_tasks(capsys):
-    assert main(["run", "smoke", "--only", "model=svdkl", "--dry-run"]) == 0
-    assert capsys.readouterr().out == "tumours svdkl fold0-seed0\ntumours svdkl fold1-seed0\n"

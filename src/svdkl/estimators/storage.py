@@ -113,8 +113,8 @@ def _load_state(path: Path, module: torch.nn.Module, tensors: dict[str, Tensor])
         module.load_state_dict(tensors)
     except RuntimeError as error:
         raise ValueError(
-            f"Expected the network that the model in {path} was saved with, got one with other parameters: pass the "
-            f"same net to load."
+            f"Expected the network that the model in {path} was saved with, got one with other parameters: pass that "
+            f"one to load, or name it by --net."
         ) from error
 
 

@@ -44,7 +44,6 @@ def _parser() -> argparse.ArgumentParser:
     run = commands.add_parser("run", help="run what a suite lacks")
     run.add_argument("suite", metavar="SUITE", help=", ".join(SUITES))
     run.add_argument("--only", default="", help="such as dataset=adult,model=svdkl,seed=0")
-    run.add_argument("--dry-run", action="store_true", help="list the tasks and stop")
     _add_places(run)
     run.set_defaults(command=_run)
 
@@ -91,9 +90,6 @@ def _run(given: argparse.Namespace) -> int:
 
     suite = get_suite(given.suite)
     tasks = select(suite, parse_only(given.only))
-    if given.dry_run:
-        print("\n".join(map(str, tasks)))
-        return 0
     place = Place(given.results, given.scratch, given.data_dir, given.download, given.threads)
     failed = run_suite(suite, tasks, place, lambda line: print(line, flush=True))
     if failed:
@@ -109,7 +105,9 @@ def _run_task(given: argparse.Namespace) -> int:
     suite = get_suite(given.suite)
     task = Task(suite.name, given.dataset, given.model, given.fold, given.seed, given.share)
     if task not in set(suite.tasks()):
-        raise ValueError(f"Expected a task of the suite {suite.name}, got {task}: see run {suite.name} --dry-run.")
+        raise ValueError(
+            f"Expected a task of the suite {suite.name}, got {task}: see svdkl reproduce {suite.name} --dry-run."
+        )
     if given.threads is not None:
         torch.set_num_threads(given.threads)
     run_task(suite, task, given.results, given.scratch, given.data_dir, given.download)
