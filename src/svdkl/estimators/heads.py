@@ -17,19 +17,22 @@ Own = TypeVar("Own", bound=DeepKernelEstimator)
 
 
 def with_head(estimator: Own, X: Any, y: Any, eval_set: Any) -> Own:
-    """What recipe="dnn_gp" would have given with the same rows, from an estimator fitted with recipe="dnn".
+    """What recipe="dnn_gp" would have given with the same rows, all of weight 1, from an estimator of recipe="dnn".
 
     The estimator stays as it is, and both share its network.
     """
+    for name, needed in {"recipe": "dnn", "gps": "features", "early_stopping": True}.items():
+        found = getattr(estimator, name)
+        if found != needed:
+            raise ValueError(f"Expected an estimator fitted with {name}={needed!r} to add a head to, got {found!r}.")
     plain = estimator.model_
-    if estimator.recipe != "dnn" or not isinstance(plain, PlainNet):
-        raise ValueError(f"Expected an estimator fitted with recipe='dnn', got recipe={estimator.recipe!r}.")
+    assert isinstance(plain, PlainNet)
     result = copy.copy(estimator)
     result.recipe = "dnn_gp"
     result.structure_ = structure_of(result)
     rows = result._rows(result._read(X, y, None, reset=False))
     held_out = result._rows(result._read_eval_set(eval_set))
-    config = training_config(result, len(rows), holds_out(result), result._seed())
+    config = training_config(result, len(rows), holds_out(result), estimator.split_seed_)
     history = History()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)

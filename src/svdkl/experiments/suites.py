@@ -28,7 +28,7 @@ SUITES: dict[str, Suite] = {
             ("svm", "dnn", "dnn_plus", "klsp_gp", "svdkl_paper", "svdkl", "lightgbm", "ensemble"),
             folds=(0, 1, 2, 3, 4),
             seeds=(0,),
-            refined=("dnn_temperature", "laplace", "dnn_gp"),
+            refined=(*OF_TABLES, "laplace"),
             # Many minutes of a core for each fold, hours on the largest set.
             fewer_folds={
                 **dict.fromkeys(product(("adult", "connect4", "diabetes"), ("svm", "ensemble")), (0, 1)),

@@ -19,7 +19,7 @@ from torch import nn
 
 from svdkl.shapes import Tensor
 
-FORMAT = "svdkl-checkpoint-3"
+FORMAT = "svdkl-checkpoint-4"
 
 
 @dataclass(frozen=True)

@@ -23,14 +23,17 @@ def plain_groups(model: PlainNet, config: TrainingConfig) -> list[Group]:
 
 
 def joint_groups(model: SVDKL, config: TrainingConfig, train_net: bool) -> list[Group]:
-    """What goes on from the network, with its last layer; variational parameters; kernels: each with its own rate."""
+    """What goes on from the network, with its last layer; variational parameters; kernels: each with its own rate.
+
+    Where the network is finished, its schedule is over, and its last layer follows that of the stage.
+    """
     head = model.head
     gps = [bank.gps for bank in head.members()]
     net = list(model.net.parameters()) if train_net else []
     rest = [*head.mixing.parameters(), *head.likelihood.parameters(), *head.bounding.parameters()]
     groups: list[Group] = [
         {"params": net, "rate": config.net_rate, "weight_decay": config.weight_decay},
-        {"params": rest, "rate": config.net_rate},
+        {"params": rest, "rate": config.net_rate, "new": not train_net},
         {"params": [p for g in gps for p in g.posterior.parameters()], "rate": config.variational_rate, "new": True},
         {
             "params": [p for g in gps for p in g.kernel.parameters()],

@@ -107,7 +107,10 @@ def add_head(
     checkpoint: Checkpoint | None = None,
     on_epoch: Callable[[Epoch], None] = lambda epoch: None,
 ) -> SVDKL:
-    """Stages 2 to 4 of "dnn_gp", on a network that is finished and stays as it is: its features are computed once."""
+    """Stages 2 to 4 of "dnn_gp", on a network that is finished and stays as it is.
+
+    The features of rows in memory are computed once.
+    """
     generator = torch.Generator().manual_seed(config.seed)
     layer, net = plain.layer[0], plain.net.eval()
     assert isinstance(layer, nn.Linear)
@@ -118,8 +121,10 @@ def add_head(
         _restore_net(net, found)
     else:
         start_from_linear(head, _sample_features(net, source, config, generator), layer.weight, layer.bias)
-    features, held_out_features = source.mapped(net), map_rows(held_out, net)
-    stage = head_stage(model, config, range(config.pretrain_epochs, config.epochs), source.num_rows, generator)
+    # Streams compute them batch by batch, while the stage has its module in training mode.
+    features, held_out_features = source.mapped(lambda x: net.eval()(x)), map_rows(held_out, net)
+    after = range(config.epochs, config.epochs_in_all)
+    stage = head_stage(model, config, after, source.num_rows, generator)
     run_stage(stage, features, held_out_features, config, generator, history, checkpoint, on_epoch)
     finish(model, source, held_out, config, generator)
     return model
@@ -155,7 +160,7 @@ def _sample_features(net: nn.Module, source: Source, config: TrainingConfig, gen
 
 def _restore_net(net: nn.Module, found: Snapshot) -> None:
     """Give a network the numbers that a snapshot of a whole model has for it."""
-    state = {**found.tensors["now.module"], **found.tensors["now.average"]}
+    state = found.tensors["now.module"]
     net.load_state_dict({name.removeprefix("net."): x for name, x in state.items() if name.startswith("net.")})
 
 

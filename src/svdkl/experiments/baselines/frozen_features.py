@@ -13,7 +13,12 @@ from svdkl.experiments.datasets.dataset import Inputs
 class _OnFrozenFeatures(Refined):
     """A network and, beside it, the same network with processes in its last layer's place."""
 
+    network: NetworkClassifier | ImageClassifier | NetworkRegressor
     with_gps: NetworkClassifier | ImageClassifier | NetworkRegressor
+
+    def refine(self, X: Inputs, y: Labels, X_held_out: Inputs, y_held_out: Labels) -> None:
+        """Put processes on the finished network's features."""
+        self.with_gps = self.network.holding(with_head(self.network.estimator, X, y, (X_held_out, y_held_out)))
 
     def numbers(self) -> dict[str, float]:
         """None beside those that the findings have."""
@@ -40,10 +45,6 @@ class FrozenFeaturesClassifier(_OnFrozenFeatures, ClassBaseline):
     def __init__(self, network: NetworkClassifier | ImageClassifier) -> None:
         self.network: NetworkClassifier | ImageClassifier = network
 
-    def refine(self, X: Inputs, y: Labels, X_held_out: Inputs, y_held_out: Labels) -> None:
-        """Put processes on the finished network's features."""
-        self.with_gps = self.network.holding(with_head(self.network.estimator, X, y, (X_held_out, y_held_out)))
-
     def predict_proba(self, X: Inputs) -> Floats:
         """Class probabilities (rows, C)."""
         return self.with_gps.predict_proba(X)
@@ -60,10 +61,6 @@ class FrozenFeaturesRegressor(_OnFrozenFeatures, RealBaseline):
 
     def __init__(self, network: NetworkRegressor) -> None:
         self.network: NetworkRegressor = network
-
-    def refine(self, X: Inputs, y: Labels, X_held_out: Inputs, y_held_out: Labels) -> None:
-        """Put processes on the finished network's features."""
-        self.with_gps = self.network.holding(with_head(self.network.estimator, X, y, (X_held_out, y_held_out)))
 
     def predict_distribution(self, X: Inputs) -> Gaussian:
         """Mean and standard deviation of the predictive distribution, noise included."""
