@@ -186,6 +186,27 @@ def test_a_streamed_classifier(tmp_path):
     assert np.array_equal(again.predict_proba(inputs), model.predict_proba(inputs))
 
 
+def test_a_head_on_streamed_features_sees_the_network_at_rest(tmp_path, monkeypatch):
+    """Without dropout, as in predictions, though features are computed in the midst of training."""
+    pq.write_table(table_of(2000), tmp_path / "t.parquet", row_group_size=500)
+    seen: list[tuple[bool, bool]] = []
+    mapped = ParquetRows.mapped
+
+    def watched(source: ParquetRows, function) -> ParquetRows:
+        def repeated(x: torch.Tensor) -> torch.Tensor:
+            features = function(x)
+            seen.append((torch.is_grad_enabled(), torch.equal(features, function(x))))
+            return features
+
+        return mapped(source, repeated)
+
+    monkeypatch.setattr(ParquetRows, "mapped", watched)
+    model = SVDKLClassifier(recipe="dnn_gp", dropout=0.5, **OPTIONS).fit_parquet(tmp_path / "t.parquet", "label")
+    assert [epoch.stage for epoch in model.history_].count("joint") == 2
+    assert len(seen) > 1
+    assert set(seen) == {(False, True)}
+
+
 def test_decimal_labels_are_numbers(tmp_path):
     table = table_of(2000)
     codes = pa.array((table.column("score").to_numpy() > 1).astype(int), pa.int8()).cast(pa.decimal128(5, 1))

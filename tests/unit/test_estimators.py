@@ -56,7 +56,7 @@ def test_every_recipe_learns(recipe, gps):
     model = SVDKLClassifier(**{**SMALL, "max_iter": 30, "recipe": recipe, "gps": gps}).fit(X, y)
     assert model.score(X, y) > 0.8
     assert model.classes_.tolist() == ["a", "b", "c"]
-    assert model.n_iter_ == len(model.history_) <= 30
+    assert model.n_iter_ == len(model.history_) <= (40 if recipe == "dnn_gp" else 30)  # the head's come on top
     assert model.loss_ == model.history_[-1].train_loss
     if recipe in ("dnn_gp", "svdkl"):
         assert model.model_.head.num_gps == (8 if gps == "features" else 3)

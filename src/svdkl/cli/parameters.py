@@ -54,7 +54,9 @@ PARAMETERS = {
             TRAINING,
             "svdkl: network and processes jointly; dnn_gp: processes on a finished network; dnn, dnn_plus: none.",
         ),
-        Parameter("max_iter", "auto", whole("auto"), TRAINING, "Epochs in all, or auto: fewer for larger tables."),
+        Parameter(
+            "max_iter", "auto", whole("auto"), TRAINING, "Epochs of the network, or auto: fewer for large tables."
+        ),
         Parameter("batch_size", "auto", whole("auto"), TRAINING, "Rows of a step, or auto: more for larger tables."),
         Parameter("learning_rate_init", 1e-3, number(), TRAINING, "Step size of the network."),
         Parameter("alpha", "auto", number("auto"), TRAINING, "Weight decay of the network, or auto."),

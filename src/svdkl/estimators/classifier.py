@@ -49,7 +49,7 @@ class SVDKLClassifier(ClassifierMixin, DeepKernelEstimator):  # type: ignore[mis
     evidence
         Whether the processes' posterior is fitted once more to the held-out rows.
     max_iter
-        Epochs in all; "auto" takes fewer for larger tables.
+        Epochs of the network; "auto" takes fewer for larger tables. With "dnn_gp" a third as many of the head follow.
     batch_size
         "auto" grows it with the table.
     learning_rate_init, alpha

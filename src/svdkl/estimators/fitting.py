@@ -31,7 +31,7 @@ def train_model(
     history = history_of(checkpoint)
     with torch.random.fork_rng(devices=[]), ExitStack() as stack:
         shown = estimator.verbose and joined().first
-        report = stack.enter_context(Display(config)).show if shown else _keep_quiet
+        report = stack.enter_context(Display(config, going_on=warm)).show if shown else _keep_quiet
         torch.manual_seed(config.seed)
         if warm:
             num_data = estimator.num_rows_seen_

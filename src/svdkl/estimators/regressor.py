@@ -55,7 +55,7 @@ class SVDKLRegressor(RegressorMixin, DeepKernelEstimator):  # type: ignore[misc]
     evidence
         Whether the processes' posterior is fitted once more to the held-out rows.
     max_iter
-        Epochs in all; "auto" takes fewer for larger tables.
+        Epochs of the network; "auto" takes fewer for larger tables. With "dnn_gp" a third as many of the head follow.
     batch_size
         "auto" grows it with the table.
     learning_rate_init, alpha

@@ -20,7 +20,7 @@ from svdkl.shapes import Tensor
 from svdkl.training.config import RECIPES, WITH_HEAD, TrainingConfig
 from svdkl.training.pretrain import PlainNet
 
-NETWORK_SHARE = 2 / 3  # of the epochs, before the head comes
+NETWORK_SHARE = 2 / 3  # of the epochs, before a head joins the network
 ROW_EPOCHS = 8_000_000  # rows to go through with max_iter="auto", in this many epochs:
 FEWEST_EPOCHS, USUAL_EPOCHS, MOST_EPOCHS = 4, 40, 100
 FEW_ROWS = 700_000  # to go through in tables so small that more than the usual number of epochs pays
@@ -68,11 +68,11 @@ def training_config(
         batches, smallest = LARGE_TABLE_BATCHES if num_rows >= MANY_ROWS else SMALL_TABLE_BATCHES
         batch_size = 2 ** round(math.log2(max(1, num_rows / batches)))
         batch_size = min(max(batch_size, smallest), LARGEST_BATCH)
-    network_epochs = math.ceil(NETWORK_SHARE * epochs)
+    before_head = math.ceil(NETWORK_SHARE * epochs)
     return TrainingConfig(
         recipe=estimator.recipe,
-        pretrain_epochs=network_epochs,
-        joint_epochs=int(epochs) - network_epochs,
+        pretrain_epochs=before_head,
+        joint_epochs=int(epochs) - before_head,
         batch_size=int(batch_size),
         net_rate=float(estimator.learning_rate_init),
         variational_rate=LARGE_TABLE_RATE if num_rows >= MANY_ROWS else SMALL_TABLE_RATE,

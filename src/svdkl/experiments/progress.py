@@ -61,6 +61,7 @@ ROWS_OF_OTHERS = 10_000
 PASSES, FEWEST_PASSES, ROWS_IN_ALL = 25, 4, 8_000_000
 SECONDS_A_ROW = {"svdkl": 9e-5, "svdkl_paper": 8e-5, "lightgbm": 4e-5, "ensemble": 3e-4}
 SECONDS_A_ROW_OF_OTHERS = 6e-5
+SECONDS_A_ROW_OF_HEADS = 1e-5  # on features, in a third of the passes
 # A step of training takes three times as many multiplications as features do, and a core does so many a second.
 MULTIPLICATIONS_A_SECOND = 4e10
 FITS = {"ensemble": 5}  # of the network on images
@@ -129,6 +130,8 @@ def cost_by_rule(task: Task, suite: Suite, slowness: float = 1.0) -> Cost:
     rows = float(task.share) * min(rows, suite.max_rows or rows)
     passes = max(min(ROWS_IN_ALL / rows, PASSES), FEWEST_PASSES)
     training = rows * passes * SECONDS_A_ROW.get(task.model, SECONDS_A_ROW_OF_OTHERS)
+    if "dnn_gp" in suite.results_of(task.model):
+        training += rows * passes * SECONDS_A_ROW_OF_HEADS
     if images is not None:
         passes = min(images.epochs, suite.max_epochs or images.epochs) * FITS.get(task.model, 1)
         training = rows * passes * 3e6 * images.millions / MULTIPLICATIONS_A_SECOND

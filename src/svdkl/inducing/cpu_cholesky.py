@@ -1,7 +1,7 @@
 """What training reads off a Cholesky factor of q(u), value and gradient, with few passes over it: loops for CPUs.
 
 The factor is a raw parameter: the strictly lower triangle as it stands, the diagonal through softplus, above it nothing
-that is read. Tensor operations would write that out in several copies, forward and back.
+that is read. Tensor operations would write that out in several copies, forward and back; here L is written out once.
 """
 
 from typing import Any, no_type_check

@@ -18,7 +18,7 @@ class TrainingConfig:
         "dnn_gp": the first, then the head on its frozen features. "svdkl": network first, then all jointly.
     pretrain_epochs, joint_epochs
         Budget of the two stages of "svdkl"; early stopping may end each sooner. Plain networks have as many epochs as
-        both; a head on frozen features, which cost little, has ``joint_epochs`` more.
+        both; a head on frozen features has ``joint_epochs`` more, with a schedule of its own.
     evidence
         Whether the head's posterior is fitted once more to the held-out rows (recipes with a head).
     net_rate, variational_rate, kernel_rate

@@ -16,6 +16,8 @@ class Display:
     ----------
     config
         The run's.
+    going_on
+        Whether a trained model is trained on, in one stage of all epochs.
     stream
         Where to; standard error, so that what a program prints stays its own.
 
@@ -25,8 +27,9 @@ class Display:
     ...     train(net, 20, 2, "softmax", rows, held_out, config, on_epoch=display.show)
     """
 
-    def __init__(self, config: TrainingConfig, stream: Any = None) -> None:
-        self.config = config
+    def __init__(self, config: TrainingConfig, going_on: bool = False, stream: Any = None) -> None:
+        self.total = config.epochs if going_on else config.epochs_in_all
+        self.before_joint = 0 if going_on else config.network_epochs
         self.stream = stream if stream is not None else sys.stderr
         self._bar: Any = None
 
@@ -45,7 +48,7 @@ class Display:
             )
             self._bar = Progress(*columns, console=Console(file=self.stream))
             self._bar.start()
-            self._task = self._bar.add_task("network", total=self.config.epochs_in_all)
+            self._task = self._bar.add_task("network", total=self.total)
         return self
 
     def show(self, epoch: Epoch) -> None:
@@ -55,7 +58,7 @@ class Display:
             print(f"{line}, {epoch.seconds:.1f} s", file=self.stream, flush=True)
             return
         # A stage that ended early leaves epochs out, which the bar skips.
-        before = self.config.network_epochs if epoch.stage == JOINT else 0
+        before = self.before_joint if epoch.stage == JOINT else 0
         self._bar.update(self._task, description=line, completed=before + epoch.epoch)
 
     def __exit__(

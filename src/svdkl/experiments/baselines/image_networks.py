@@ -37,7 +37,7 @@ class Budget:
     Attributes
     ----------
     epochs
-        Of all stages together; early stopping may end each sooner.
+        Of the network, whatever the stages; early stopping may end each sooner.
     rate, weight_decay
         Of the network.
     padding, flip
