@@ -2,8 +2,8 @@
 
 Each GP of the head sees one feature or a few, and cannot tell that features which are all usual never came together.
 A GP on all of them at once can: given the features of some training rows, what is left of its variance at a new row?
-Only the direction of a row counts, measured from the mean in standard deviations; how far out a row lies is what the
-head's own GPs know.
+Only the direction of a row counts, as seen from the origin, where units are off, each feature in units of its root mean
+square; how far out a row lies is what the head's own GPs know.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ from svdkl.shapes import Float, Tensor
 MOST_ROWS = 1024
 NOISE = 0.1  # of each remembered row, relative to the prior variance
 STEEPNESS = 2.0  # two rows as far apart as half of all pairs are have a covariance of exp(-2)
-SMALLEST_SCALE = 1e-6  # a deviation below so much of the largest is that of a feature without any
+SMALLEST_SCALE = 1e-6  # a root mean square below so much of the largest is that of a feature without any
 
 
 class Familiarity(nn.Module):
@@ -83,10 +83,8 @@ class _Known:
 
     def __init__(self, rows: Tensor) -> None:
         rows = rows.double()
-        self.centre = rows.mean(0)
-        deviation = rows.std(0, correction=0)
-        constant = deviation <= SMALLEST_SCALE * deviation.max()
-        self.factor = torch.where(constant, 0.0, 1 / deviation)
+        size = rows.square().mean(0).sqrt()
+        self.factor = torch.where(size <= SMALLEST_SCALE * size.max(), 0.0, 1 / size)
         self.directions = self._direction(rows)
         distances = self._distances(self.directions)
         apart = distances[distances > 1e-12]
@@ -101,7 +99,7 @@ class _Known:
         return (1 - explained).clamp(0, 1)
 
     def _direction(self, h: Tensor) -> Tensor:
-        return nn.functional.normalize((h - self.centre) * self.factor, dim=1)
+        return nn.functional.normalize(h * self.factor, dim=1)
 
     def _distances(self, directions: Tensor) -> Tensor:
         """Squared, to all remembered rows."""

@@ -15,10 +15,10 @@ from svdkl.familiarity import MOST_ROWS, NOISE, STEEPNESS, Familiarity
 def by_hand(rows: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
     """k(x, x) - k(x, X) (K + noise I)^-1 k(X, x), one number at a time."""
     count = len(rows)
-    centre, deviation = rows.sum(0) / count, rows.var(0, correction=0).sqrt()
+    sizes = [math.sqrt(sum(float(a) ** 2 for a in column) / count) for column in rows.T]
 
     def direction(row):
-        z = [(float(a) - float(c)) / float(s) for a, c, s in zip(row, centre, deviation, strict=True) if s > 0]
+        z = [float(a) / s for a, s in zip(row, sizes, strict=True) if s > 0]
         size = math.sqrt(sum(number**2 for number in z))
         return [number / size for number in z]
 
@@ -38,8 +38,9 @@ def by_hand(rows: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
 
 
 def test_variance_that_is_left():
-    rows = torch.randn(30, 5, dtype=torch.float64) * torch.tensor([0.2, 3.0, 1.5, 0.0, 20.0]) + 2.5
-    h = torch.randn(7, 5, dtype=torch.float64) * 4 + 2.5
+    scales = torch.tensor([0.2, 3.0, 1.5, 0.0, 20.0])  # the fourth was never on
+    rows = (torch.randn(30, 5, dtype=torch.float64) + 0.7) * scales
+    h = (torch.randn(7, 5, dtype=torch.float64) + 0.7) * 4
     familiarity = Familiarity(5).double()
     familiarity.remember(rows)
     close(familiarity.strangeness(h), by_hand(rows, h))
