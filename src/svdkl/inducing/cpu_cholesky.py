@@ -168,7 +168,8 @@ class CPUColouredGram(torch.autograd.Function):
         root, raw, factor, product = ctx.saved_tensors
         if torch.is_grad_enabled():
             return differentiable_gradients(_eager_coloured_gram, (root, raw), (grad,))
-        grad_product, entries = torch.empty_like(product), raw.numel()
+        grad_product = torch.empty_like(product, memory_format=torch.contiguous_format)  # loops write into it
+        entries = raw.numel()
         on_slices(_gram_back, product, grad, grad_product, entries=entries)
         grad_root = grad_raw = None
         if ctx.needs_input_grad[0]:  # kernels rest in most steps of training, and then so does the root
