@@ -59,13 +59,15 @@ def on_threads(tasks: Sequence[Callable[[], None]], count: int) -> None:
         raise errors[0]
 
 
-def on_slices(loop: Callable[..., None], *tensors: torch.Tensor, entries: int) -> None:
+def on_slices(loop: Callable[..., None], *inputs: torch.Tensor, into: Sequence[torch.Tensor], entries: int) -> None:
     """Call a loop on tensors of one length, with a slice of it for each thread that so many entries are worth.
 
-    Results are written into tensors that are contiguous; of others, the loop sees a copy.
+    The loop gets arrays of the inputs, then those it writes into, then the ends of its slice.
     """
-    length = len(tensors[0])
+    if not all(x.is_contiguous() for x in into):
+        raise ValueError("Expected tensors to write into that are contiguous: a loop would write into a copy.")
+    length = len(inputs[0])
     count = min(max(length, 1), num_threads(entries, ENTRIES_PER_THREAD))
-    arrays = [x.detach().contiguous().numpy() for x in tensors]
+    arrays = [x.detach().contiguous().numpy() for x in (*inputs, *into)]
     bounds = [length * i // count for i in range(count + 1)]
     on_threads([partial(loop, *arrays, *ends) for ends in pairwise(bounds)], count)

@@ -2,10 +2,11 @@
 
 Each GP of the head sees one feature or a few, and cannot tell that features which are all usual never came together.
 A GP on all of them at once can: given the features of some training rows, what is left of its variance at a new row?
-Only the direction of a row counts, as seen from the origin, where units are off, each feature in units of its root mean
-square; how far out a row lies is what the head's own GPs know.
+Only the direction of a row counts, as seen from the origin, where rectified units are off, each feature in units of its
+root mean square; how far out a row lies is what the head's own GPs know.
 """
 
+import math
 from typing import Any
 
 import torch
@@ -15,8 +16,9 @@ from svdkl.shapes import Float, Tensor
 
 MOST_ROWS = 1024
 NOISE = 0.1  # of each remembered row, relative to the prior variance
-STEEPNESS = 2.0  # two rows as far apart as half of all pairs are have a covariance of exp(-2)
-SMALLEST_SCALE = 1e-6  # a root mean square below so much of the largest is that of a feature without any
+STEEPNESS = 2.0  # two rows as far apart as half of all pairs that differ have a covariance of exp(-2)
+SMALLEST_SCALE = 0.3  # of all features' root mean square, so that units that are hardly ever on do not outweigh others
+NO_DIRECTION = 1e-3  # rows whose mean square is not above so much of the usual one have less and less of a direction
 
 
 class Familiarity(nn.Module):
@@ -57,10 +59,11 @@ class Familiarity(nn.Module):
         """Share of the prior variance that the remembered rows leave at each row; 0 where fewer than two can tell."""
         if len(self.rows) < 2:
             return h.new_zeros(len(h))
-        known = self._known
-        if known is None or known.directions.device != h.device:
-            known = self._known = _Known(self.rows.to(h.device))
-        return known.variance(h).to(h.dtype)
+        if torch.compiler.is_compiling():  # nothing of a trace may stay here
+            return (self._known or _Known(self.rows)).variance(h).to(h.dtype)
+        if self._known is None:
+            self._known = _Known(self.rows)
+        return self._known.variance(h).to(h.dtype)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_known": None}  # megabytes that follow from the rows
@@ -71,8 +74,8 @@ class Familiarity(nn.Module):
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
         # One that was trained remembers, one that is built does not; models of before knew no memory at all.
-        rows = state_dict.setdefault(f"{prefix}rows", self.rows.new_empty(0, self.rows.shape[1]))
-        if rows.dim() == 2 and rows.shape[1] == self.rows.shape[1]:
+        rows = state_dict.setdefault(f"{prefix}rows", self.rows)
+        if rows.dim() == 2 and rows.shape[1] == self.rows.shape[1] and len(rows) != len(self.rows):
             self.rows = self.rows.new_empty(rows.shape)
         self._known = None
         super()._load_from_state_dict(state_dict, prefix, *others)
@@ -83,12 +86,12 @@ class _Known:
 
     def __init__(self, rows: Tensor) -> None:
         rows = rows.double()
-        size = rows.square().mean(0).sqrt()
-        self.factor = torch.where(size <= SMALLEST_SCALE * size.max(), 0.0, 1 / size)
+        size, usual = rows.square().mean(0).sqrt(), rows.square().mean().sqrt()
+        self.factor = 1 / size.clamp_min(SMALLEST_SCALE * usual).clamp_min(torch.finfo(rows.dtype).tiny)
         self.directions = self._direction(rows)
         distances = self._distances(self.directions)
-        apart = distances[distances > 1e-12]
-        self.rate = STEEPNESS / apart.median() if len(apart) else distances.new_ones(())
+        typical = torch.where(distances > 1e-12, distances, math.nan).nanmedian()
+        self.rate = torch.where(typical.isnan(), 1.0, STEEPNESS / typical)
         covariance = torch.exp(-self.rate * distances) + NOISE * torch.eye(len(rows)).to(rows)
         self.root = torch.linalg.cholesky(covariance)
 
@@ -99,9 +102,11 @@ class _Known:
         return (1 - explained).clamp(0, 1)
 
     def _direction(self, h: Tensor) -> Tensor:
-        return nn.functional.normalize(h * self.factor, dim=1)
+        """In units in which usual rows have a mean square of 1."""
+        h = h * self.factor
+        return h / (h.square().mean(1, keepdim=True) + NO_DIRECTION).sqrt()
 
     def _distances(self, directions: Tensor) -> Tensor:
-        """Squared, to all remembered rows."""
-        sizes = directions.square().sum(1)[:, None] + self.directions.square().sum(1)
-        return (sizes - 2 * directions @ self.directions.mT).clamp_min(0)
+        """Squared, of a feature on average, to all remembered rows."""
+        sizes = directions.square().mean(1)[:, None] + self.directions.square().mean(1)
+        return (sizes - 2 / directions.shape[1] * directions @ self.directions.mT).clamp_min(0)

@@ -232,6 +232,7 @@ class GPHead(AdditiveGPs):
 
     def uncertainty(self, h: Float[Tensor, "B Q"], state: HeadState | None = None) -> Uncertainty:
         """Where the uncertainty of each row's prediction comes from."""
+        h = self._enter(h)
         known = state or self.state()
 
         def split(part: Tensor) -> Uncertainty:
@@ -240,7 +241,7 @@ class GPHead(AdditiveGPs):
             share_left, strangeness = self._share_left(part), self.familiarity.strangeness(part)
             return uncertainty(self.likelihood, self.mixing, points, posterior, prior, share_left, strangeness)
 
-        return self._in_parts(h, split)
+        return self._in_parts(h, split, values=2 * len(self.familiarity.rows))  # covariances, in float64
 
     def forward(self, h: Float[Tensor, "B Q"]) -> Float[Tensor, "B C"]:
         """What the layer that this head replaces gave: logits, of which softmax or sigmoid are the predictive
@@ -252,13 +253,13 @@ class GPHead(AdditiveGPs):
 
     # ---------------------------------------------------------------------------------------------------- internal
 
-    def _in_parts(self, h: Tensor, function: Callable[..., Any], *others: Tensor) -> Any:
-        """Call a function of rows, and of what else has a row for each, on as many at a time as their latent points
-        leave room for.
+    def _in_parts(self, h: Tensor, function: Callable[..., Any], *others: Tensor, values: int = 0) -> Any:
+        """Call a function of rows, and of what else has a row for each, on as many at a time as there is room for
+        their latent points, or for so many values of each if those are more.
         """
         with torch.autocast(h.device.type, enabled=False):
             room = POINTS_IN_CACHE if h.device.type == "cpu" else POINTS_IN_MEMORY
-            at_once = max(1, room // (len(self.normal_points) * self.num_outputs))
+            at_once = max(1, room // max(len(self.normal_points) * self.num_outputs, values))
             if torch.compiler.is_compiling() or len(h) <= at_once:
                 return function(h, *others)
             blocks = zip(*(tensor.split(at_once) for tensor in (h, *others)), strict=True)

@@ -8,6 +8,7 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm as BatchNorm
 
 from svdkl.expectation import Part
+from svdkl.familiarity import MOST_ROWS
 from svdkl.head import GPHead
 from svdkl.likelihoods import LikelihoodLike
 from svdkl.objective import ELBO
@@ -73,7 +74,7 @@ class SVDKL(nn.Module):
     @torch.no_grad()
     def remember(self, x: Tensor) -> None:
         """Let ``ood_score`` know which features come together, from a thousand rows in random order, after training."""
-        self.head.familiarity.remember(self._features_in_use(x))
+        self.head.familiarity.remember(self._features_in_use(x[:MOST_ROWS]))
 
     def _features_in_use(self, x: Tensor, in_training: Sequence[nn.Module] = ()) -> Tensor:
         """Features as predictions see them: without dropout, and without moving what normalisation has learned."""

@@ -177,9 +177,7 @@ def test_every_kind_of_option_reaches_the_estimator(call, monkeypatch):
 
 def test_several_processes_get_the_same_command_line(call, monkeypatch):
     launched = []
-    monkeypatch.setattr(
-        "svdkl.training.launching.launch", lambda arguments, count: launched.append((arguments, count)) or 0
-    )
+    monkeypatch.setattr("svdkl.cli.launching.launch", lambda arguments, count: launched.append((arguments, count)) or 0)
     call("train homes.csv --nproc 2 --target dear --out many --quiet")
     call("--debug train homes.csv --target dear --nproc=3 --out many")
     assert launched == [

@@ -12,9 +12,9 @@ from refusals import refused
 from safetensors.torch import load_file
 from tolerances import close
 
-from svdkl.training import launching
+from svdkl.cli import launching
+from svdkl.cli.launching import launch
 from svdkl.training.distributed import Processes, group, joined
-from svdkl.training.launching import launch
 
 SCRIPT = Path(__file__).parent / "distributed_run.py"
 ENVIRONMENT = {**os.environ, "SVDKL_UNCHECKED_SHAPES": "1", "OMP_NUM_THREADS": "1"}

@@ -42,7 +42,7 @@ def instead(tmp_path, monkeypatch):
     def made_up(task: Task, place: Place) -> str | None:
         if task.model in failing:
             return "out of memory"
-        for result in get_suite(task.suite).results_of(task.model):
+        for result in get_suite(task.suite).results_of(task.model, task.share):
             put(place.results, task, result)
         return None
 

@@ -9,24 +9,25 @@ from tolerances import close
 from torch import nn
 
 from svdkl import SVDKL, GPHead
-from svdkl.familiarity import MOST_ROWS, NOISE, STEEPNESS, Familiarity
+from svdkl.familiarity import MOST_ROWS, NO_DIRECTION, NOISE, SMALLEST_SCALE, STEEPNESS, Familiarity
 
 
 def by_hand(rows: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
     """k(x, x) - k(x, X) (K + noise I)^-1 k(X, x), one number at a time."""
-    count = len(rows)
-    sizes = [math.sqrt(sum(float(a) ** 2 for a in column) / count) for column in rows.T]
+    root_mean_square = lambda numbers: math.sqrt(sum(float(a) ** 2 for a in numbers) / len(numbers))  # noqa: E731
+    smallest = SMALLEST_SCALE * root_mean_square(rows.flatten())
+    sizes = [max(root_mean_square(column), smallest) for column in rows.T]
 
     def direction(row):
-        z = [float(a) / s for a, s in zip(row, sizes, strict=True) if s > 0]
-        size = math.sqrt(sum(number**2 for number in z))
+        z = [float(a) / s for a, s in zip(row, sizes, strict=True)]
+        size = math.sqrt(root_mean_square(z) ** 2 + NO_DIRECTION)
         return [number / size for number in z]
 
     def apart(one, other):
         return sum((a - b) ** 2 for a, b in zip(one, other, strict=True))
 
     known = [direction(row) for row in rows]
-    pairs = sorted(apart(one, other) for one in known for other in known if one is not other)
+    pairs = sorted(apart(one, other) for one in known for other in known if one != other)
     median = pairs[(len(pairs) - 1) // 2]
     kernel = lambda one, other: math.exp(-STEEPNESS * apart(one, other) / median)  # noqa: E731
     covariance = torch.tensor([[kernel(a, b) + NOISE * (a is b) for b in known] for a in known], dtype=torch.float64)
@@ -40,10 +41,29 @@ def by_hand(rows: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
 def test_variance_that_is_left():
     scales = torch.tensor([0.2, 3.0, 1.5, 0.0, 20.0])  # the fourth was never on
     rows = (torch.randn(30, 5, dtype=torch.float64) + 0.7) * scales
+    rows[20:] = rows[:10]
     h = (torch.randn(7, 5, dtype=torch.float64) + 0.7) * 4
     familiarity = Familiarity(5).double()
     familiarity.remember(rows)
     close(familiarity.strangeness(h), by_hand(rows, h))
+
+
+def test_a_unit_that_was_never_on_is_strange_when_it_is():
+    rows = torch.relu(torch.randn(200, 10) + 0.5)
+    rows[:, 9] = 0
+    familiarity = Familiarity(10)
+    familiarity.remember(rows)
+    fired = rows.clone()
+    fired[:, 9] = 5
+    usual, strange = familiarity.strangeness(rows), familiarity.strangeness(fired)
+    assert strange.min() > usual.max()
+
+
+def test_rows_fade_into_the_origin():
+    familiarity = Familiarity(3)
+    familiarity.remember(torch.randn(100, 3))
+    at, near = familiarity.strangeness(torch.zeros(1, 3)), familiarity.strangeness(1e-6 * torch.randn(5, 3))
+    close(near, at.expand(5), "float32")
 
 
 @pytest.mark.parametrize("rows", [torch.empty(0, 3), torch.ones(1, 3)])
@@ -53,7 +73,7 @@ def test_too_few_rows_say_nothing(rows):
     close(familiarity.strangeness(torch.randn(4, 3)), torch.zeros(4))
 
 
-@pytest.mark.parametrize("rows", [torch.ones(20, 3), torch.randn(20, 1).expand(20, 3)])
+@pytest.mark.parametrize("rows", [torch.ones(20, 3), torch.tensor([[1.0], [-2.0]]).expand(2, 3).repeat(10, 1)])
 def test_rows_that_are_all_alike_pin_themselves_down(rows):
     familiarity = Familiarity(3)
     familiarity.remember(rows)
@@ -107,3 +127,39 @@ def test_memory_is_saved_with_a_model():
     close(other.double().uncertainty(h.double()).ood_score, expected, "float32")
     close(pickle.loads(pickle.dumps(head)).uncertainty(h).ood_score, expected)
     assert len(pickle.dumps(head)) < 2 * len(pickle.dumps(GPHead(3, 2, grid_size=8)))  # the rows alone
+
+
+def test_memory_outlasts_what_is_loaded_of_other_parts():
+    model = SVDKL(nn.Linear(4, 3), 3, 2, grid_size=8)
+    model.remember(torch.randn(50, 4))
+    before, known = model.head.familiarity.rows.clone(), model.head.familiarity.rows
+    model.load_state_dict({"net.bias": torch.ones(3)}, strict=False)
+    close(model.head.familiarity.rows, before)
+    model.load_state_dict(model.state_dict())
+    assert model.head.familiarity.rows is known
+
+
+def test_rows_are_remembered_in_the_precision_of_the_head():
+    head = GPHead(3, 2, grid_size=8)
+    head.familiarity.remember(torch.randn(50, 3))
+    h = torch.randn(400, 3)
+    half, double = head.uncertainty(h.bfloat16()), head.uncertainty(h.double())
+    assert {part.dtype for part in (*half, *double)} == {torch.float32}
+    assert len(half.ood_score.unique()) == len(h.bfloat16().unique(dim=0))
+
+
+def test_uncertainty_with_a_memory_is_exported():
+    class Score(nn.Module):
+        def __init__(self, model):
+            super().__init__()
+            self.model = model
+
+        def forward(self, x):
+            return self.model.uncertainty(x).ood_score
+
+    model = SVDKL(nn.Linear(4, 3), 3, 2, grid_size=8).eval()
+    model.remember(torch.randn(50, 4))
+    x = torch.randn(6, 4)
+    program = torch.export.export(Score(model), (x,))
+    close(program.module()(x), model.uncertainty(x).ood_score, "float32")
+    model.uncertainty(x)  # and nothing of the trace has stayed

@@ -40,6 +40,7 @@ def test_suites_are_whole():
     uci = list(SUITES["uci"].tasks())
     assert len(uci) == 4 * 5 * 6 + 2 * (3 * 2 + 1)
     assert SUITES["uci"].results_of("dnn") == ("dnn", "dnn_temperature", "dnn_gp", "laplace")
+    assert SUITES["airline"].results_of("dnn", Fraction(1, 3)) == ("dnn",)  # parts are for Figure 2 alone
     assert [task.fold for task in uci if (task.dataset, task.model) == ("covertype", "ensemble")] == [0]
     airline = list(SUITES["airline"].tasks())
     assert len(airline) == 6 + 3 * 2

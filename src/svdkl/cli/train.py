@@ -67,7 +67,7 @@ def train(
         return 0
     check_request(request)
     if nproc > 1:
-        from svdkl.training.launching import launch
+        from svdkl.cli.launching import launch
 
         return launch(_for_one_process(command_line), nproc)
     facts = _run(request)

@@ -86,13 +86,13 @@ class Plan:
 
 def plan_suite(suite: Suite, tasks: Sequence[Task], place: Place) -> Plan:
     """Look at the results that are there."""
-    missing = [task for task in tasks if not is_finished(place.results, task, suite.results_of(task.model))]
+    missing = [task for task in tasks if not is_finished(place.results, task, suite.results_of(task.model, task.share))]
     # Fits to all rows are alike in all suites; quick ones are like no others.
     others = [other for other in SUITES.values() if other != suite] if suite.max_rows is None else []
     shared: dict[Task, Task] = {}
     for task, other in product(missing, others):
         same = replace(task, suite=other.name)
-        if all(is_whole(folder_of(place.results, same, result)) for result in suite.results_of(task.model)):
+        if all(is_whole(folder_of(place.results, same, result)) for result in suite.results_of(task.model, task.share)):
             shared[task] = same
     todo = [task for task in missing if task not in shared]
     done: dict[Task, Cost] = {}

@@ -130,12 +130,12 @@ def cost_by_rule(task: Task, suite: Suite, slowness: float = 1.0) -> Cost:
     rows = float(task.share) * min(rows, suite.max_rows or rows)
     passes = max(min(ROWS_IN_ALL / rows, PASSES), FEWEST_PASSES)
     training = rows * passes * SECONDS_A_ROW.get(task.model, SECONDS_A_ROW_OF_OTHERS)
-    if "dnn_gp" in suite.results_of(task.model):
+    if "dnn_gp" in suite.results_of(task.model, task.share):
         training += rows * passes * SECONDS_A_ROW_OF_HEADS
     if images is not None:
         passes = min(images.epochs, suite.max_epochs or images.epochs) * FITS.get(task.model, 1)
         training = rows * passes * 3e6 * images.millions / MULTIPLICATIONS_A_SECOND
-        if "laplace" in suite.results_of(task.model):  # of tables it takes seconds
+        if "laplace" in suite.results_of(task.model, task.share):  # of tables it takes seconds
             products = (MULTIPLICATIONS_OF_EIGENVECTORS * images.weights + images.scored) * images.weights**2
             training += products / DOUBLE_MULTIPLICATIONS_A_SECOND
             memory += BYTES_OF_LAPLACE

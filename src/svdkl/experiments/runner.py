@@ -28,7 +28,7 @@ def run_suite(suite: Suite, tasks: Sequence[Task], place: Place, say: Callable[[
     for sentence in plan.sentences():
         say(sentence)
     for task, same in plan.shared.items():
-        copy_results(place.results, same, task, suite.results_of(task.model))
+        copy_results(place.results, same, task, suite.results_of(task.model, task.share))
     todo, estimate = plan.todo, plan.estimate
     failed = [task for task in plan.tasks if task.dataset in plan.left_out]
     for number, task in enumerate(todo, 1):

@@ -62,7 +62,7 @@ class Suite:
     fewer_seeds
         The seeds of a set and model that has not all of them.
     refined
-        Further results of each fit of a plain network, which take no other.
+        Further results of each fit of a plain network to all training rows, which take no other.
     """
 
     name: str
@@ -101,9 +101,9 @@ class Suite:
         """The seeds with which the model of a result is fitted to a set."""
         return self.fewer_seeds.get((dataset, self.model_of(result)), self.seeds)
 
-    def results_of(self, model: str) -> tuple[str, ...]:
-        """Names of the results that one fit of a model gives."""
-        return (model, *self.refined) if model in PLAIN_NETWORKS else (model,)
+    def results_of(self, model: str, share: Fraction = WHOLE) -> tuple[str, ...]:
+        """Names of the results that one fit of a model to a share of the rows gives."""
+        return (model, *self.refined) if model in PLAIN_NETWORKS and share == WHOLE else (model,)
 
     def model_of(self, result: str) -> str:
         """The model of this suite from whose fit a result comes."""

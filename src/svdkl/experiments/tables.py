@@ -3,6 +3,7 @@
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import product
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -42,7 +43,7 @@ def suite_tables(suite: Suite, root: Path, figures: Sequence[str] = ()) -> str:
         if by_model:
             parts += [f"## {dataset}", dataset_table(suite, dataset, by_model), *_remarks(suite, dataset, by_model)]
             parts += outside_table(suite, dataset, by_model)
-        on_parts = [result for result in found if result.dataset == dataset and result.model in _on_parts(suite)]
+        on_parts = [result for result in found if result.dataset == dataset and result.model in suite.models_on_parts]
         if any(result.share != WHOLE for result in on_parts):
             parts += [f"## {dataset}, by training rows", sizes_table(suite, on_parts), *_missing_sizes(suite, on_parts)]
     parts += [f"![{Path(name).stem} by training rows]({name})" for name in figures]
@@ -96,7 +97,7 @@ def sizes_table(suite: Suite, results: list[Result]) -> str:
     measures = MEASURES[suite.kind][:2]
     titles = ["model", "share", "training rows", *(measure.title for measure in measures), "training", "runs"]
     lines = [row(titles), row(["---"] * len(titles))]
-    for model in _on_parts(suite):
+    for model in suite.models_on_parts:
         for share in suite.shares:
             group = [result for result in results if (result.model, result.share) == (model, share)]
             if group:
@@ -109,14 +110,9 @@ def sizes_table(suite: Suite, results: list[Result]) -> str:
 
 def _missing_sizes(suite: Suite, results: list[Result]) -> list[str]:
     there = {(result.model, result.share) for result in results}
-    short = [
-        f"`{model}` on {share}" for model in _on_parts(suite) for share in suite.shares if (model, share) not in there
-    ]
+    all_of_them = product(suite.models_on_parts, suite.shares)
+    short = [f"`{model}` on {share}" for model, share in all_of_them if (model, share) not in there]
     return [f"Runs are missing: {', '.join(short)}."] if short else []
-
-
-def _on_parts(suite: Suite) -> list[str]:
-    return [result for model in suite.models_on_parts for result in suite.results_of(model)[:1]]
 
 
 def _remarks(suite: Suite, dataset: str, by_model: ByModel) -> list[str]:

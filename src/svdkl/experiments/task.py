@@ -111,7 +111,7 @@ def run_task(
     train_seconds = time.perf_counter() - start + sum(epoch["seconds"] for epoch in before)
     cost = Cost(train_seconds, None if before else time.process_time() - core_start)
     models, outcomes = {task.model: model}, {task.model: score(model, test, cost, strange)}
-    for name in suite.results_of(task.model)[1:]:
+    for name in suite.results_of(task.model, task.share)[1:]:
         start, core_start = time.perf_counter(), time.process_time()
         models[name] = refined = REFINEMENTS[name](model)
         refined.refine(fit.X, fit.y, validation.X, validation.y)
@@ -129,7 +129,7 @@ def run_task(
     if strange is not None:
         sizes["n_elsewhere"] = len(strange)
     where = provenance(task.seed, f"python -m svdkl.experiments {' '.join(task.arguments)}")
-    remove_remains(results, task, suite.results_of(task.model))
+    remove_remains(results, task, suite.results_of(task.model, task.share))
     for name, outcome in outcomes.items():
         keep_scratch(folder_of(scratch, task, name), models[name], outcome, rows.test)
     documents: dict[Path, Documents] = {}

@@ -155,10 +155,10 @@ class CPUColouredGram(torch.autograd.Function):
     def forward(ctx: Any, root: Float[Tensor, "J m m"], raw: Float[Tensor, "J m m"]) -> Float[Tensor, "J 4 m"]:
         """By way of F = R L, a product of whole matrices: zeros cost less than loops of odd lengths."""
         factor = torch.empty_like(raw, dtype=root.dtype, memory_format=torch.contiguous_format)
-        on_slices(_write_out, raw, factor, entries=raw.numel())
+        on_slices(_write_out, raw, into=(factor,), entries=raw.numel())
         product = root @ factor
         gram = product.new_empty(len(raw), NEIGHBOURS, raw.shape[-1])
-        on_slices(_gram, product, gram, entries=raw.numel())
+        on_slices(_gram, product, into=(gram,), entries=raw.numel())
         ctx.save_for_backward(root, raw, factor, product)
         return gram
 
@@ -168,15 +168,15 @@ class CPUColouredGram(torch.autograd.Function):
         root, raw, factor, product = ctx.saved_tensors
         if torch.is_grad_enabled():
             return differentiable_gradients(_eager_coloured_gram, (root, raw), (grad,))
-        grad_product = torch.empty_like(product, memory_format=torch.contiguous_format)  # loops write into it
+        grad_product = torch.empty_like(product, memory_format=torch.contiguous_format)
         entries = raw.numel()
-        on_slices(_gram_back, product, grad, grad_product, entries=entries)
+        on_slices(_gram_back, product, grad, into=(grad_product,), entries=entries)
         grad_root = grad_raw = None
         if ctx.needs_input_grad[0]:  # kernels rest in most steps of training, and then so does the root
             grad_root = (factor @ grad_product.mT).triu_().mT  # the root's own order in memory
         if ctx.needs_input_grad[1]:
             grad_raw = torch.empty_like(raw, memory_format=torch.contiguous_format)
-            on_slices(_write_out_back, raw, root.mT @ grad_product, grad_raw, entries=entries)
+            on_slices(_write_out_back, raw, root.mT @ grad_product, into=(grad_raw,), entries=entries)
         return grad_root, grad_raw
 
 
@@ -188,7 +188,7 @@ class CPUTraceAndLogDet(torch.autograd.Function):
         """Both in one pass."""
         trace, log_det = (raw.new_empty(len(raw), dtype=torch.float64) for _ in range(2))
         ctx.save_for_backward(raw)
-        on_slices(_terms_forward, raw, trace, log_det, entries=raw.numel())
+        on_slices(_terms_forward, raw, into=(trace, log_det), entries=raw.numel())
         return trace, log_det
 
     @staticmethod
@@ -198,7 +198,7 @@ class CPUTraceAndLogDet(torch.autograd.Function):
         if torch.is_grad_enabled():
             return differentiable_gradients(_eager_terms, (raw,), (grad_trace, grad_log_det))[0]
         result = torch.empty_like(raw, memory_format=torch.contiguous_format)
-        on_slices(_terms_backward, raw, grad_trace, grad_log_det, result, entries=raw.numel())
+        on_slices(_terms_backward, raw, grad_trace, grad_log_det, into=(result,), entries=raw.numel())
         return result
 
 

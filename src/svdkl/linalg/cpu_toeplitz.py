@@ -95,7 +95,7 @@ class CPUToeplitzCholesky(torch.autograd.Function):
         given = column.contiguous()
         upper, other = (given.new_empty(num_gps, size, size) for _ in range(2))
         failed = given.new_empty(num_gps, dtype=torch.bool)
-        on_slices(_forward, given, upper, other, failed, entries=upper.numel())
+        on_slices(_forward, given, into=(upper, other, failed), entries=upper.numel())
         ctx.save_for_backward(column, given, upper, other)
         ctx.mark_non_differentiable(failed)
         return upper.mT, failed
@@ -107,5 +107,5 @@ class CPUToeplitzCholesky(torch.autograd.Function):
         if torch.is_grad_enabled():
             return differentiable_gradients(lambda c: dense_factors(c)[:1], (column,), (grad,))[0]
         result = torch.empty_like(given)
-        on_slices(_backward, given, upper, other, grad.mT, result, entries=upper.numel())
+        on_slices(_backward, given, upper, other, grad.mT, into=(result,), entries=upper.numel())
         return result

@@ -1,6 +1,5 @@
 """Several processes of this machine for one run, as torchrun would start them, with plainer words when one ends."""
 
-import contextlib
 import ctypes
 import os
 import signal
@@ -8,33 +7,38 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from typing import IO, NoReturn
+from collections.abc import Sequence
+from typing import IO
+
+from svdkl.cli.ending import ended_by_signals
+from svdkl.cli.messages import INTERRUPTED, LOST
 
 POLL = 0.2  # seconds
-GRACE = 15.0  # that processes have to end by themselves after another has
-LOST = 3  # exit code of a process that has lost another
+GRACE = 60.0  # that processes have to end by themselves after another has; the first may be writing the model
 DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of Linux
 
 
 def launch(arguments: Sequence[str], num_processes: int) -> int:
-    """Run ``python -m svdkl ARGUMENTS`` in so many processes; the exit code is 0 if all went well.
+    """Run ``python -m svdkl ARGUMENTS`` in so many processes; the exit code is 0 if the model was written.
 
     The first process speaks. What the others say is shown only if the run fails because of one of them.
     """
-    with tempfile.TemporaryFile("w+") as aside, _ended_politely():
+    kept = "Interrupted: what the last checkpoint holds is kept, go on with --resume."
+    started: list[subprocess.Popen[bytes]] = []
+    with tempfile.TemporaryFile("w+", errors="replace") as aside, ended_by_signals(kept):
         port = _free_port()
-        started = [_start(arguments, rank, num_processes, port, aside) for rank in range(num_processes)]
         try:
+            for rank in range(num_processes):  # of which one may not start, and then the others are ended
+                started.append(_start(arguments, rank, num_processes, port, aside))  # noqa: PERF401
             _wait(started)
+            codes = [process.poll() for process in started]  # before those that are left are ended
         except KeyboardInterrupt:  # which the processes get, too
             _wait_for_all(started)
-            return 128 + signal.SIGINT
+            return INTERRUPTED
         finally:
             _end(started)
-        return _verdict([process.returncode for process in started], aside)
+        return _verdict(codes, aside)
 
 
 def _start(arguments: Sequence[str], rank: int, size: int, port: int, aside: IO[str]) -> subprocess.Popen[bytes]:
@@ -63,27 +67,10 @@ def _die_with_parent() -> None:
     ctypes.CDLL(None).prctl(DIE_WITH_PARENT, signal.SIGTERM)
 
 
-@contextlib.contextmanager
-def _ended_politely() -> Iterator[None]:
-    """SIGTERM ends the run as an error would, so that no process is left behind."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def stop(*_: object) -> NoReturn:
-        raise SystemExit(128 + signal.SIGTERM)
-
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
 def _wait(processes: list[subprocess.Popen[bytes]]) -> None:
-    """Until all have ended; from the first failure on only a while."""
+    """Until all have ended; from the first failure on, or the first process's end, only a while."""
     while any(process.poll() is None for process in processes):
-        if any(process.poll() for process in processes):
+        if processes[0].poll() is not None or any(process.poll() for process in processes):
             _wait_for_all(processes)
             return
         time.sleep(POLL)
@@ -103,25 +90,35 @@ def _end(processes: list[subprocess.Popen[bytes]]) -> None:
         process.wait()
 
 
-def _verdict(codes: list[int], aside: IO[str]) -> int:
-    """The exit code of the run, and the words of the process that it is due to, if they were not heard yet."""
-    killed = [rank for rank, code in enumerate(codes) if code < 0]
-    failed = [rank for rank, code in enumerate(codes) if code not in (0, LOST) and code > 0]
-    if failed:
-        if 0 not in failed:
-            aside.seek(0)
-            lines = [line for line in aside if line.startswith(f"Process {failed[0]}: ")]
-            sys.stderr.writelines(line.split(": ", 1)[1] for line in lines)
-        return codes[failed[0]]
+def _verdict(codes: Sequence[int | None], aside: IO[str]) -> int:
+    """The exit code of the run, and the words of the process that it is due to, if they were not heard yet.
+
+    Codes are those with which processes ended by themselves, None for those that had to be ended.
+    """
     if codes[0] == 0:  # the first writes the model: what ends others after that, on their way out, takes nothing away
         return 0
-    if killed:
-        print(
-            f"Expected all {len(codes)} processes to go on, but process {killed[0]} was ended by signal "
-            f"{-codes[killed[0]]}: what the last checkpoint holds is kept, go on with --resume.",
-            file=sys.stderr,
-        )
+    ended = [(rank, code) for rank, code in enumerate(codes) if code is not None and code not in (0, LOST)]
+    if not ended:
+        return LOST
+    rank, code = min(ended, key=lambda end: end[1] < 0)  # one that can say why, before one that was killed
+    if code > 0:
+        if rank > 0:
+            sys.stderr.writelines(_words(rank, aside))
+        return code
+    print(
+        f"Expected all {len(codes)} processes to go on, but process {rank} was ended by signal {-code}: "
+        f"what the last checkpoint holds is kept, go on with --resume.",
+        file=sys.stderr,
+    )
     return LOST
+
+
+def _words(rank: int, aside: IO[str]) -> list[str]:
+    """What a process has said for users; all that was heard if it was not that."""
+    aside.seek(0)
+    lines = aside.readlines()
+    prefix = f"Process {rank}: "
+    return [line.removeprefix(prefix) for line in lines if line.startswith(prefix)] or lines
 
 
 def _free_port() -> int:
