@@ -27,7 +27,7 @@ class Familiarity(nn.Module):
     Attributes
     ----------
     rows
-        Features (M, Q) of the remembered rows, at most ``MOST_ROWS``; none at first.
+        Features of the remembered rows, at most ``MOST_ROWS``, each (Q,); none at first.
     """
 
     rows: Tensor
@@ -59,11 +59,22 @@ class Familiarity(nn.Module):
         """Share of the prior variance that the remembered rows leave at each row; 0 where fewer than two can tell."""
         if len(self.rows) < 2:
             return h.new_zeros(len(h))
-        if torch.compiler.is_compiling():  # nothing of a trace may stay here
-            return (self._known or _Known(self.rows)).variance(h).to(h.dtype)
-        if self._known is None:
-            self._known = _Known(self.rows)
-        return self._known.variance(h).to(h.dtype)
+        return self._known_now().variance(h).to(h.dtype)
+
+    @torch.no_grad()
+    def usual(self) -> Float[Tensor, "B"]:
+        """Strangeness of each remembered row to the others: what new rows like those of training have."""
+        if len(self.rows) < 2:
+            return self.rows.new_zeros(len(self.rows))
+        return self._known_now().variance_without_itself().to(self.rows.dtype)
+
+    def _known_now(self) -> "_Known":
+        if self._known is not None:
+            return self._known
+        known = _Known(self.rows)
+        if not torch.compiler.is_compiling():  # nothing of a trace may stay here
+            self._known = known
+        return known
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_known": None}  # megabytes that follow from the rows
@@ -100,6 +111,10 @@ class _Known:
         covariance = torch.exp(-self.rate * self._distances(self._direction(h.double())))
         explained = torch.linalg.solve_triangular(self.root, covariance.mT, upper=False).square().sum(0)
         return (1 - explained).clamp(0, 1)
+
+    def variance_without_itself(self) -> Tensor:
+        """The same at each remembered row, given all others."""
+        return (1 / torch.cholesky_inverse(self.root).diagonal() - NOISE).clamp(0, 1)
 
     def _direction(self, h: Tensor) -> Tensor:
         """In units in which usual rows have a mean square of 1."""

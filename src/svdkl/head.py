@@ -233,15 +233,16 @@ class GPHead(AdditiveGPs):
     def uncertainty(self, h: Float[Tensor, "B Q"], state: HeadState | None = None) -> Uncertainty:
         """Where the uncertainty of each row's prediction comes from."""
         h = self._enter(h)
-        known = state or self.state()
+        covariances = 2 * len(self.familiarity.rows)  # of a row, in float64
+        strangeness = self._in_parts(h, self.familiarity.strangeness, values=covariances)
+        return self._uncertainty(h, strangeness, state)
 
-        def split(part: Tensor) -> Uncertainty:
-            posterior, prior = self.marginals(part, known), self.prior_marginals(part, known)
-            points = latent_points(self.likelihood, self.mixing, posterior, self.normal_points)
-            share_left, strangeness = self._share_left(part), self.familiarity.strangeness(part)
-            return uncertainty(self.likelihood, self.mixing, points, posterior, prior, share_left, strangeness)
-
-        return self._in_parts(h, split, values=2 * len(self.familiarity.rows))  # covariances, in float64
+    @torch.no_grad()
+    def usual_scores(self) -> Float[Tensor, "B"]:
+        """``ood_score`` of the training rows that are remembered, each as if it were not: how high it is for new rows
+        like those of training.
+        """
+        return self._uncertainty(self._enter(self.familiarity.rows), self.familiarity.usual()).ood_score
 
     def forward(self, h: Float[Tensor, "B Q"]) -> Float[Tensor, "B C"]:
         """What the layer that this head replaces gave: logits, of which softmax or sigmoid are the predictive
@@ -252,6 +253,17 @@ class GPHead(AdditiveGPs):
         return self.predict(h).mean
 
     # ---------------------------------------------------------------------------------------------------- internal
+
+    def _uncertainty(self, h: Tensor, strangeness: Tensor, state: HeadState | None = None) -> Uncertainty:
+        known = state or self.state()
+
+        def split(part: Tensor, strange: Tensor) -> Uncertainty:
+            posterior, prior = self.marginals(part, known), self.prior_marginals(part, known)
+            points = latent_points(self.likelihood, self.mixing, posterior, self.normal_points)
+            share_left = self._share_left(part)
+            return uncertainty(self.likelihood, self.mixing, points, posterior, prior, share_left, strange)
+
+        return self._in_parts(h, split, strangeness)
 
     def _in_parts(self, h: Tensor, function: Callable[..., Any], *others: Tensor, values: int = 0) -> Any:
         """Call a function of rows, and of what else has a row for each, on as many at a time as there is room for

@@ -22,7 +22,7 @@ class Uncertainty(NamedTuple):
     aleatoric: Float[Tensor, "B ..."]  # the data's own: noise, overlapping classes
     epistemic: Float[Tensor, "B ..."]  # the model's: what more data like this row would remove
     latent_variance: Float[Tensor, "B C"]  # Var_q g_c
-    ood_score: Float[Tensor, "B"]  # 0 for rows like those of training, 1 where nothing is known beyond the prior
+    ood_score: Float[Tensor, "B"]  # low for rows like those of training, 1 where nothing is known of such rows
 
 
 def uncertainty(

@@ -48,6 +48,35 @@ def test_variance_that_is_left():
     close(familiarity.strangeness(h), by_hand(rows, h))
 
 
+def test_what_remembered_rows_are_to_each_other():
+    rows = (torch.randn(12, 3, dtype=torch.float64) + 0.4) * torch.tensor([0.7, 3.0, 1.3])
+    familiarity = Familiarity(3).double()
+    familiarity.remember(rows)
+    known, rows = familiarity._known_now(), familiarity.rows
+    kernel = torch.exp(-known.rate * torch.cdist(known.directions, known.directions).square() / 3)
+    expected = []
+    for i in range(12):
+        others = [j for j in range(12) if j != i]
+        covariance = kernel[others][:, others] + NOISE * torch.eye(11, dtype=torch.float64)
+        expected.append(1 - kernel[i, others] @ torch.linalg.inv(covariance) @ kernel[others, i])
+    close(familiarity.usual(), torch.stack(expected))
+    close(Familiarity(3).usual(), torch.zeros(0))
+
+
+def test_scores_of_rows_like_those_of_training():
+    """As high for rows that are remembered, each left out, as for others of the same kind."""
+    x = torch.randn(2000, 4)
+    model = SVDKL(nn.Identity(), 4, 2, grid_size=16)
+    model.set_ranges(x[:1000])
+    assert model.head.usual_scores().shape == (0,)
+    model.remember(x[:1000])
+    usual, new = model.head.usual_scores(), model.uncertainty(x[1000:]).ood_score
+    assert usual.shape == (1000,)
+    for level in (0.1, 0.5, 0.9):
+        assert abs((new < usual.quantile(level)).double().mean() - level) < 0.07
+    assert (model.uncertainty(x[:1000]).ood_score < usual.quantile(0.5)).double().mean() > 0.55
+
+
 def test_a_unit_that_was_never_on_is_strange_when_it_is():
     rows = torch.relu(torch.randn(200, 10) + 0.5)
     rows[:, 9] = 0

@@ -3,6 +3,7 @@
 import copy
 import math
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -425,6 +426,17 @@ def test_limits_of_classes():
     assert "Few test rows have the class c1 (2)" in told
     assert "The class c1 is never predicted" in told
     assert f"may still be {share(0.012)}" in " ".join(limits(made_up(np.tile([0.8, 0.2], (250, 1)), [0] * 250), []))
+
+
+def test_limits_of_distance():
+    predictions = made_up(np.tile([0.8, 0.2], (250, 1)), [0] * 250)
+    scores, usual = np.linspace(0.004, 1, 250), np.linspace(0, 0.5, 101)
+    doubt = replace(predictions.doubt, epistemic=scores, ood_score=scores, usual_scores=usual)
+    told = " ".join(limits(replace(predictions, doubt=doubt), []))
+    assert f"{share(127 / 250)} of the test rows are more unlike" in told  # above 0.495
+    assert "above 0.495" in told
+    doubt = replace(doubt, usual_scores=np.empty(0))
+    assert "remembers no training rows" in " ".join(limits(replace(predictions, doubt=doubt), []))
 
 
 # --------------------------------------------------------------------------------------------------------- processes

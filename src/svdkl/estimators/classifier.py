@@ -28,7 +28,7 @@ class ClassUncertainty(NamedTuple):
     aleatoric: Reals  # of the data: classes overlap here
     epistemic: Reals  # of the model: it has seen little that is like this row
     latent_variance: Reals  # of each class's output, (rows, classes)
-    ood_score: Reals  # near 0 for rows like those of training, 1 for rows unlike them
+    ood_score: Reals  # low for rows like those of training, 1 for rows unlike them
 
 
 class SVDKLClassifier(ClassifierMixin, DeepKernelEstimator):  # type: ignore[misc]

@@ -31,7 +31,7 @@ class TargetUncertainty(NamedTuple):
     aleatoric: Reals  # of the data: noise
     epistemic: Reals  # of the model: it has seen little that is like this row
     latent_variance: Reals  # of the model's outputs; for counts of the logarithm of the rate
-    ood_score: Reals  # (rows,): near 0 for rows like those of training, 1 for rows unlike them
+    ood_score: Reals  # (rows,): low for rows like those of training, 1 for rows unlike them
 
 
 class SVDKLRegressor(RegressorMixin, DeepKernelEstimator):  # type: ignore[misc]

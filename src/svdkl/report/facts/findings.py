@@ -13,7 +13,7 @@ from svdkl.report.words import count, label, listed, number, share
 
 FEW_ROWS = 30  # of a class, below which what is said of it rests on chance
 SMALL_TEST = 200
-FAR = 0.5  # the out-of-distribution score from which on a row counts as unlike the training rows
+USUAL = 0.99  # of training rows, whose out-of-distribution scores are those of rows like them
 SET_ASIDE = 0.1
 
 
@@ -159,20 +159,17 @@ def _newly_missing(column: ColumnFacts) -> bool:
 
 
 def _distance_limits(predictions: Predictions) -> list[str]:
-    score = predictions.doubt.ood_score
-    if score is None:
+    doubt = predictions.doubt
+    if doubt.ood_score is None or doubt.usual_scores is None:
         return [
             "The model has no Gaussian processes: it cannot tell rows that are unlike the training rows, and its "
             "uncertainty is that of the data alone."
         ]
-    far = float((score > FAR).mean())
-    middle = float(np.median(score))
-    if middle > FAR:
-        return [
-            f"To the model {share(far)} of the test rows are unlike the training rows (an out-of-distribution score "
-            f"above {number(FAR, 1)}; the median is {number(middle)}): it cannot be used to find strange rows."
-        ]
+    if len(doubt.usual_scores) == 0:
+        return ["The model remembers no training rows, and cannot say how many test rows are unlike them."]
+    limit = float(np.quantile(doubt.usual_scores, USUAL))
+    far = float((doubt.ood_score > limit).mean())
     return [
-        f"{share(far)} of the test rows are unlike the training rows (an out-of-distribution score above "
-        f"{number(FAR, 1)}; the median is {number(middle)}). Predictions of such rows are extrapolations."
+        f"{share(far)} of the test rows are more unlike the training rows than {share(USUAL)} of those are unlike each "
+        f"other (an out-of-distribution score above {number(limit)}). Predictions of such rows are extrapolations."
     ]

@@ -17,7 +17,7 @@ INTERVAL = 0.95
 
 @dataclass(frozen=True)
 class Doubt:
-    """How sure the model is of some of the rows; ``epistemic`` and ``ood_score`` are None without Gaussian processes.
+    """How sure the model is of some of the rows; all but ``total`` are None without Gaussian processes.
 
     For classes entropies in nats, (n,); for real targets standard deviations in their units, (n, targets).
     """
@@ -26,6 +26,7 @@ class Doubt:
     total: Reals
     epistemic: Reals | None
     ood_score: Reals | None  # (n,)
+    usual_scores: Reals | None = None  # of training rows
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ def _class_doubt(estimator: SVDKLClassifier, X: Any, entropy: Reals) -> Doubt:
     if not isinstance(estimator.model_, SVDKL):
         return Doubt(rows, entropy[rows], None, None)
     parts = estimator.predict_uncertainty(take_rows(X, rows))
-    return Doubt(rows, entropy[rows], parts.epistemic, parts.ood_score)
+    return Doubt(rows, entropy[rows], parts.epistemic, parts.ood_score, _usual_scores(estimator.model_))
 
 
 def _real_doubt(estimator: SVDKLRegressor, X: Any, std: Reals) -> Doubt:
@@ -106,7 +107,12 @@ def _real_doubt(estimator: SVDKLRegressor, X: Any, std: Reals) -> Doubt:
     if not isinstance(estimator.model_, SVDKL):
         return Doubt(rows, std[rows], None, None)
     parts = estimator.predict_uncertainty(take_rows(X, rows))
-    return Doubt(rows, std[rows], np.sqrt(_columns(parts.epistemic)), parts.ood_score)
+    epistemic = np.sqrt(_columns(parts.epistemic))
+    return Doubt(rows, std[rows], epistemic, parts.ood_score, _usual_scores(estimator.model_))
+
+
+def _usual_scores(model: SVDKL) -> Reals:
+    return model.head.usual_scores().double().cpu().numpy()
 
 
 def _columns(values: Reals) -> Reals:
