@@ -170,6 +170,6 @@ def _distance_limits(predictions: Predictions) -> list[str]:
     limit = float(np.quantile(doubt.usual_scores, USUAL))
     far = float((doubt.ood_score > limit).mean())
     return [
-        f"{share(far)} of the test rows are more unlike the training rows than {share(USUAL)} of those are unlike each "
-        f"other (an out-of-distribution score above {number(limit)}). Predictions of such rows are extrapolations."
+        f"{share(far)} of the test rows have an out-of-distribution score above {number(limit)}; "
+        f"of rows like those of training {share(1 - USUAL)} have. Predictions of such rows are extrapolations."
     ]
