@@ -3,7 +3,8 @@
 Each GP of the head sees one feature or a few, and cannot tell that features which are all usual never came together.
 A GP on all of them at once can: given the features of some training rows, what is left of its variance at a new row?
 Only the direction of a row counts, as seen from the origin, where rectified units are off, each feature in units of its
-root mean square; how far out a row lies is what the head's own GPs know.
+root mean square, or of a share of the usual feature's if that is more. How far out a row lies is what the head's own
+GPs know.
 """
 
 import math
@@ -17,8 +18,8 @@ from svdkl.shapes import Float, Tensor
 MOST_ROWS = 1024
 NOISE = 0.1  # of each remembered row, relative to the prior variance
 STEEPNESS = 2.0  # two rows as far apart as half of all pairs that differ have a covariance of exp(-2)
-SMALLEST_SCALE = 0.3  # of all features' root mean square, so that units that are hardly ever on do not outweigh others
-NO_DIRECTION = 1e-3  # rows whose mean square is not above so much of the usual one have less and less of a direction
+SMALLEST_SCALE = 0.3  # of the usual feature's, so that units that are hardly ever on do not outweigh others
+NO_DIRECTION = 1e-3  # mean square of a row, below which it has less and less of a direction
 
 
 class Familiarity(nn.Module):
@@ -69,7 +70,7 @@ class Familiarity(nn.Module):
         return self._known_now().variance_without_itself().to(self.rows.dtype)
 
     def _known_now(self) -> "_Known":
-        if self._known is not None:
+        if self._known is not None and self._known.directions.device == self.rows.device:
             return self._known
         known = _Known(self.rows)
         if not torch.compiler.is_compiling():  # nothing of a trace may stay here
@@ -97,8 +98,9 @@ class _Known:
 
     def __init__(self, rows: Tensor) -> None:
         rows = rows.double()
-        size, usual = rows.square().mean(0).sqrt(), rows.square().mean().sqrt()
-        self.factor = 1 / size.clamp_min(SMALLEST_SCALE * usual).clamp_min(torch.finfo(rows.dtype).tiny)
+        size = rows.square().mean(0).sqrt()
+        usual = torch.where(size > 0, size, math.nan).nanmedian().nan_to_num(1.0)  # 1 if no feature was ever on
+        self.factor = 1 / size.clamp_min(SMALLEST_SCALE * usual)
         self.directions = self._direction(rows)
         distances = self._distances(self.directions)
         typical = torch.where(distances > 1e-12, distances, math.nan).nanmedian()
@@ -117,7 +119,7 @@ class _Known:
         return (1 / torch.cholesky_inverse(self.root).diagonal() - NOISE).clamp(0, 1)
 
     def _direction(self, h: Tensor) -> Tensor:
-        """In units in which usual rows have a mean square of 1."""
+        """With a mean square of 1, but for rows near the origin."""
         h = h * self.factor
         return h / (h.square().mean(1, keepdim=True) + NO_DIRECTION).sqrt()
 

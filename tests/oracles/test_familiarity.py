@@ -15,8 +15,9 @@ from svdkl.familiarity import MOST_ROWS, NO_DIRECTION, NOISE, SMALLEST_SCALE, ST
 def by_hand(rows: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
     """k(x, x) - k(x, X) (K + noise I)^-1 k(X, x), one number at a time."""
     root_mean_square = lambda numbers: math.sqrt(sum(float(a) ** 2 for a in numbers) / len(numbers))  # noqa: E731
-    smallest = SMALLEST_SCALE * root_mean_square(rows.flatten())
-    sizes = [max(root_mean_square(column), smallest) for column in rows.T]
+    sizes = [root_mean_square(column) for column in rows.T]
+    usual = sorted(size for size in sizes if size > 0)
+    sizes = [max(size, SMALLEST_SCALE * usual[(len(usual) - 1) // 2]) for size in sizes]
 
     def direction(row):
         z = [float(a) / s for a, s in zip(row, sizes, strict=True)]
@@ -88,6 +89,14 @@ def test_a_unit_that_was_never_on_is_strange_when_it_is():
     assert strange.min() > usual.max()
 
 
+def test_features_that_were_all_off_are_strange_when_they_are_on():
+    familiarity = Familiarity(3)
+    familiarity.remember(torch.zeros(10, 3))
+    score = familiarity.strangeness(torch.tensor([[0.0, 0, 0], [5, 0, 0], [1e30, 1e30, 0]]))
+    assert score[0] < 0.05
+    assert bool((score[1:] > 0.5).all())
+
+
 def test_rows_fade_into_the_origin():
     familiarity = Familiarity(3)
     familiarity.remember(torch.randn(100, 3))
@@ -126,13 +135,16 @@ def test_a_share_of_the_memory_goes_to_new_rows():
     assert familiarity.rows.tolist() == [[2.0, 2.0]] * 10
 
 
-def test_features_that_never_came_together_are_found():
+@pytest.mark.parametrize("unit", [1.0, 100.0])
+def test_features_that_never_came_together_are_found(unit):
     """Two features that are both usual, of which only one was ever large at a time."""
     size, which = torch.rand(600) * 2 + 1, torch.arange(600) % 2
     x = torch.stack([size * (which == 0), size * (which == 1)], 1) + 0.1 * torch.randn(600, 2)
+    units = torch.tensor([unit, 1.0])
+    x = x * units
     model = SVDKL(nn.Identity(), 2, 2, grid_size=32)
     model.set_ranges(x)
-    new = torch.tensor([[2.0, 2.0], [0.2, 0.2]])
+    new = torch.tensor([[2.0, 2.0], [0.2, 0.2]]) * units
     before = model.uncertainty(torch.cat([x, new])).ood_score
     model.remember(x)
     after = model.uncertainty(torch.cat([x, new])).ood_score

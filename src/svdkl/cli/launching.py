@@ -14,7 +14,7 @@ from typing import IO
 from svdkl.cli.ending import ended_by_signals
 from svdkl.cli.messages import INTERRUPTED, LOST
 
-POLL = 0.2  # seconds
+POLL, A_MOMENT = 0.2, 2.0  # seconds
 GRACE = 60.0  # that processes have to end by themselves after another has; the first may be writing the model
 DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of Linux
 
@@ -33,9 +33,11 @@ def launch(arguments: Sequence[str], num_processes: int) -> int:
                 started.append(_start(arguments, rank, num_processes, port, aside))  # noqa: PERF401
             _wait(started)
             codes = [process.poll() for process in started]  # before those that are left are ended
-        except KeyboardInterrupt:  # which the processes get, too
-            _wait_for_all(started)
-            return INTERRUPTED
+        except KeyboardInterrupt:
+            _interrupt(started)
+            if started[0].poll() is None:
+                raise  # it had no time to say what is kept
+            return 0 if started[0].returncode == 0 else INTERRUPTED
         finally:
             _end(started)
         return _verdict(codes, aside)
@@ -71,13 +73,22 @@ def _wait(processes: list[subprocess.Popen[bytes]]) -> None:
     """Until all have ended; from the first failure on, or the first process's end, only a while."""
     while any(process.poll() is None for process in processes):
         if processes[0].poll() is not None or any(process.poll() for process in processes):
-            _wait_for_all(processes)
+            _wait_for_all(processes, GRACE)
             return
         time.sleep(POLL)
 
 
-def _wait_for_all(processes: list[subprocess.Popen[bytes]]) -> None:
-    until = time.monotonic() + GRACE
+def _interrupt(processes: list[subprocess.Popen[bytes]]) -> None:
+    """Interrupt those that were not: a terminal interrupts all, others only the one that they know."""
+    _wait_for_all(processes, A_MOMENT)
+    for process in processes:
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+    _wait_for_all(processes, GRACE)
+
+
+def _wait_for_all(processes: list[subprocess.Popen[bytes]], seconds: float) -> None:
+    until = time.monotonic() + seconds
     while time.monotonic() < until and any(process.poll() is None for process in processes):
         time.sleep(POLL)
 
@@ -97,13 +108,12 @@ def _verdict(codes: Sequence[int | None], aside: IO[str]) -> int:
     """
     if codes[0] == 0:  # the first writes the model: what ends others after that, on their way out, takes nothing away
         return 0
-    ended = [(rank, code) for rank, code in enumerate(codes) if code is not None and code not in (0, LOST)]
-    if not ended:
-        return LOST
-    rank, code = min(ended, key=lambda end: end[1] < 0)  # one that can say why, before one that was killed
+    ended = [(rank, code) for rank, code in enumerate(codes) if code is not None and code != 0]
+    rank, code = min(ended, key=lambda end: (end[1] == LOST, end[1] < 0))  # the cause, and best one that can say why
+    ended_from_outside = code in (-signal.SIGKILL, -signal.SIGTERM)
+    if rank > 0 and not ended_from_outside and (code != LOST or codes[0] is None):  # the first would say as much
+        sys.stderr.writelines(_words(rank, aside))
     if code > 0:
-        if rank > 0:
-            sys.stderr.writelines(_words(rank, aside))
         return code
     print(
         f"Expected all {len(codes)} processes to go on, but process {rank} was ended by signal {-code}: "
@@ -114,11 +124,12 @@ def _verdict(codes: Sequence[int | None], aside: IO[str]) -> int:
 
 
 def _words(rank: int, aside: IO[str]) -> list[str]:
-    """What a process has said for users; all that was heard if it was not that."""
+    """What a process has said for users; all that was heard aside if it was not that."""
     aside.seek(0)
     lines = aside.readlines()
     prefix = f"Process {rank}: "
-    return [line.removeprefix(prefix) for line in lines if line.startswith(prefix)] or lines
+    said = [line.removeprefix(prefix) for line in lines if line.startswith(prefix)]
+    return said or [line for line in lines if not line.startswith("Process ")]
 
 
 def _free_port() -> int:

@@ -171,5 +171,5 @@ def _distance_limits(predictions: Predictions) -> list[str]:
     far = float((doubt.ood_score > limit).mean())
     return [
         f"{share(far)} of the test rows have an out-of-distribution score above {number(limit)}; "
-        f"of rows like those of training {share(1 - USUAL)} have. Predictions of such rows are extrapolations."
+        f"of rows like those of training about {share(1 - USUAL)} have. Predictions of such rows are extrapolations."
     ]
