@@ -1,5 +1,6 @@
 """Tables come from folders of results alone."""
 
+import json
 from fractions import Fraction
 from pathlib import Path
 
@@ -115,6 +116,10 @@ def test_the_papers_figures_stand_beside_ours(tmp_path):
     assert "other rows, other accuracies" in text
     # Of the run that has no core seconds nothing is said.
     assert "Core seconds of training, as a multiple of the network's: SV-DKL 1.25 (in the paper 7.5)." in text
+    assert "not equally busy" not in text
+    path = tmp_path / "airline/flights/svdkl/fold0-seed0/provenance.json"
+    path.write_text(json.dumps({**PROVENANCE, "commit": "another"}))
+    assert "not equally busy" in suite_tables(get_suite("airline"), tmp_path)
 
 
 def test_the_papers_models_and_sets_are_ours():

@@ -199,21 +199,25 @@ def _ended_by_time(model: str, results: list[Result]) -> list[str]:
 def _times(dataset: str, by_model: ByModel) -> str:
     """How many times as long as the network alone SV-DKL trains, over the runs that both have.
 
-    In seconds of cores, which other work on the machine does not lengthen; runs that have none of them do not count.
+    In seconds of cores, which other work on the machine lengthens less than those of the clock; runs that have none of
+    them do not count.
     """
-    networks = {
-        result.run: result.metrics.get(CORE_SECONDS) for result in by_model.get("dnn") or by_model.get("cnn", [])
-    }
-    ratios = []
+    networks = {result.run: result for result in by_model.get("dnn") or by_model.get("cnn", [])}
+    ratios, commits = [], set()
     for model in OURS:
-        pairs = [(result.metrics.get(CORE_SECONDS), networks.get(result.run)) for result in by_model.get(model, [])]
-        counted = [(own, network) for own, network in pairs if own and network]
+        pairs = [(result, networks[result.run]) for result in by_model.get(model, []) if result.run in networks]
+        counted = [pair for pair in pairs if all(result.metrics.get(CORE_SECONDS) for result in pair)]
         if counted:
-            ratio = sum(own for own, _ in counted) / sum(network for _, network in counted)
-            ratios.append(f"{TITLES[model]} {ratio:.2f}")
+            own, network = (sum(result.metrics[CORE_SECONDS] for result in side) for side in zip(*counted))
+            ratios.append(f"{TITLES[model]} {own / network:.2f}")
+            commits |= {result.provenance.get("commit") for pair in counted for result in pair}
+    if not ratios:
+        return ""
     papers = time_ratio(dataset)
     paper = "" if papers is None else f" (in the paper {papers:.1f})"
-    return f"Core seconds of training, as a multiple of the network's: {', '.join(ratios)}{paper}." if ratios else ""
+    told = f"Core seconds of training, as a multiple of the network's: {', '.join(ratios)}{paper}."
+    busy = " They are of several commits, and so perhaps of machines that were not equally busy."
+    return told + busy * (len(commits) > 1)
 
 
 def column(measure: Measure, groups: list[list[Result]]) -> list[str]:
