@@ -117,3 +117,13 @@ def test_signals_are_left_alone_outside_of_the_main_thread(monkeypatch):
     thread.start()
     thread.join()
     assert codes == [0]
+
+
+def test_an_interrupt_before_anything_has_started(monkeypatch):
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(launching, "_start", interrupted)
+    monkeypatch.setattr(launching, "A_MOMENT", 0.1)
+    with pytest.raises(InterruptedRun, match="--resume"):
+        launching.launch([], 2)

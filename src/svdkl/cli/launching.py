@@ -35,8 +35,8 @@ def launch(arguments: Sequence[str], num_processes: int) -> int:
             codes = [process.poll() for process in started]  # before those that are left are ended
         except KeyboardInterrupt:
             _interrupt(started)
-            if started[0].poll() is None:
-                raise  # it had no time to say what is kept
+            if not started or started[0].poll() is None:
+                raise  # the first had no time to say what is kept
             return 0 if started[0].returncode == 0 else INTERRUPTED
         finally:
             _end(started)
