@@ -22,7 +22,7 @@ from refusals import refused
 
 from svdkl.experiments import results as results_module
 from svdkl.experiments import runner
-from svdkl.experiments.baselines import MODELS, REFINEMENTS, ClassBaseline, Entry
+from svdkl.experiments.baselines import FORKS, MODELS, REFINEMENTS, ClassBaseline, Entry
 from svdkl.experiments.baselines.networks import NetworkClassifier
 from svdkl.experiments.commands import main
 from svdkl.experiments.plan import Place, look_for_data, plan_suite
@@ -387,8 +387,33 @@ def test_time_before_a_cut_counts_and_checkpoints_go(place, monkeypatch):
     assert any("goes on from its checkpoint" in line for line in lines)
     (result,) = read_results(place.results, SMOKE)
     assert 120 < result.metrics["train_seconds"] < 180
+    assert result.metrics["train_core_seconds"] is None
     assert result.config["resumed_after_epochs"] == 2
     assert not training.exists()
+
+
+def test_sv_dkl_goes_on_from_the_networks_epochs(place, tmp_path, monkeypatch):
+    options = {"hidden": (8,), "num_features": 3, "grid_size": 8, "max_iter": 6}
+    for name, own in {"dnn": {"recipe": "dnn"}, **FORKS}.items():
+        entry = Entry(lambda task, own=own: NetworkClassifier(**{**options, **own}), name)
+        monkeypatch.setitem(MODELS, name, entry)
+    tasks = {name: Task("smoke", "tumours", name, 0, 0) for name in ("dnn", *FORKS)}
+    done = checkpoint_of(place.scratch, tasks["svdkl"])
+    for name in ("svdkl_paper", "dnn", "svdkl"):  # the paper's form comes before there is anything to go on from
+        run_task(SMOKE, tasks[name], place.results, place.scratch)
+        assert done.exists() == (name == "dnn")
+    for name in FORKS:
+        run_task(SMOKE, tasks[name], tmp_path / "alone", tmp_path / "other")
+    found, alone = (
+        {result.model: result for result in read_results(root, SMOKE)} for root in (place.results, tmp_path / "alone")
+    )
+    assert not checkpoint_of(place.scratch, tasks["svdkl_paper"]).exists()
+    assert found["svdkl"].config["resumed_after_epochs"] == 4
+    assert found["svdkl_paper"].config["resumed_after_epochs"] == 0
+    for name in FORKS:
+        assert found[name].metrics["nlp"] == alone[name].metrics["nlp"]
+        assert found[name].metrics["train_core_seconds"] > 0
+    assert found["dnn"].metrics["nlp"] != found["svdkl"].metrics["nlp"]
 
 
 def test_a_network_goes_on_from_its_checkpoint(place, tmp_path, monkeypatch):

@@ -3,7 +3,6 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,7 +15,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 from svdkl.estimators.fitting import train_model
 from svdkl.estimators.given import Given
 from svdkl.estimators.inputs import num_rows, order_of_content, read_numbers, read_table, take_rows
-from svdkl.estimators.keeping import checkpoint_path
+from svdkl.estimators.keeping import Kept, where_kept
 from svdkl.estimators.readouts import uncertainty_of
 from svdkl.estimators.rowwise import in_equal_parts, join
 from svdkl.estimators.settings import Model, check_parameters, choose_device, holds_out, training_config
@@ -100,7 +99,7 @@ class DeepKernelEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         """
         check_parameters(self)
         warm = bool(self.warm_start) and hasattr(self, "model_")
-        path = checkpoint_path(checkpoint, warm)
+        path = where_kept(checkpoint, warm)
         if warm:
             check_structure(self)
         given = self._read(X, y, sample_weight, reset=not warm)
@@ -134,7 +133,7 @@ class DeepKernelEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         self
         """
         check_parameters(self)
-        kept = checkpoint_path(checkpoint)
+        kept = where_kept(checkpoint)
         found = StreamedTable(self, path, target, drop, epoch_rows or EPOCH_ROWS)
         train_model(self, found.source, found.held_out, found.config, checkpoint=kept)
         self.seconds_waited_ = found.source.waited
@@ -153,7 +152,7 @@ class DeepKernelEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         train_model(self, InMemory(rows), rows, replace(config, pretrain_epochs=0, joint_epochs=1), warm=True)
         return self
 
-    def _fit(self: Own, given: Given, eval_set: Any, warm: bool, checkpoint: Path | None = None) -> Own:
+    def _fit(self: Own, given: Given, eval_set: Any, warm: bool, checkpoint: Kept | None = None) -> Own:
         seed = self._seed()
         if not (warm and hasattr(self, "split_seed_")):
             self.split_seed_ = seed  # another fit from there holds the same rows out: the network has not seen them

@@ -1,14 +1,13 @@
 """A model for rows that are ready: built and trained, or trained on."""
 
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from svdkl.estimators.continuing import continue_training
 from svdkl.estimators.encodings import is_open, try_encodings
-from svdkl.estimators.keeping import checkpoint_of, history_of
+from svdkl.estimators.keeping import Kept, checkpoint_of, history_of
 from svdkl.estimators.settings import build_net, check_head, features_of, head_options, network_options
 from svdkl.estimators.structure import structure_of
 from svdkl.training.config import TrainingConfig
@@ -25,7 +24,7 @@ def train_model(
     held_out: Rows,
     config: TrainingConfig,
     warm: bool = False,
-    checkpoint: Path | None = None,
+    checkpoint: Kept | None = None,
 ) -> None:
     """Give an estimator its model and history, or go on with those that it has."""
     history = history_of(checkpoint)

@@ -19,7 +19,7 @@ Own = TypeVar("Own", bound=DeepKernelEstimator)
 def with_head(estimator: Own, X: Any, y: Any, eval_set: Any) -> Own:
     """What recipe="dnn_gp" would have given with the same rows, all of weight 1, from an estimator of recipe="dnn".
 
-    The estimator stays as it is, and both share its network.
+    The estimator stays as it is.
     """
     for name, needed in {"recipe": "dnn", "gps": "features", "early_stopping": True}.items():
         found = getattr(estimator, name)
@@ -27,6 +27,8 @@ def with_head(estimator: Own, X: Any, y: Any, eval_set: Any) -> Own:
             raise ValueError(f"Expected an estimator fitted with {name}={needed!r} to add a head to, got {found!r}.")
     plain = estimator.model_
     assert isinstance(plain, PlainNet)
+    if estimator.evidence:
+        plain = plain.best_to_scale()
     result = copy.copy(estimator)
     result.recipe = "dnn_gp"
     result.structure_ = structure_of(result)
@@ -40,4 +42,16 @@ def with_head(estimator: Own, X: Any, y: Any, eval_set: Any) -> Own:
     result.history_ = [*estimator.history_, *history.epochs]
     result.n_iter_ = len(result.history_)
     result.loss_ = result.history_[-1].train_loss
+    return result
+
+
+def to_scale(estimator: Own) -> Own:
+    """An estimator of recipe="dnn" with the network of the epoch that is best after a temperature, if that is another.
+
+    The estimator itself has that of the epoch whose probabilities are best as they are.
+    """
+    plain = estimator.model_
+    assert isinstance(plain, PlainNet)
+    result = copy.copy(estimator)
+    result.model_ = plain.best_to_scale()
     return result

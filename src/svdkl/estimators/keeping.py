@@ -1,27 +1,46 @@
 """The state of a fit on disk, and what tells one fit from another."""
 
+import copy
 import hashlib
 import json
 import os
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from svdkl.estimators.plain import plain
-from svdkl.estimators.settings import head_options
+from svdkl.estimators.settings import head_options, holds_out, training_config
 from svdkl.training.checkpoint import Checkpoint
 from svdkl.training.config import TrainingConfig
 from svdkl.training.distributed import joined
+from svdkl.training.forks import Fork
 from svdkl.training.history import History
 from svdkl.training.rows import Rows, Source
 
 HISTORY = "history.jsonl"
 
 
-def checkpoint_path(checkpoint: Any, warm: bool = False) -> Path | None:
+@dataclass(frozen=True)
+class Kept:
+    """Where the state of a fit is kept, and where other fits that begin with a plain network's epochs take it up.
+
+    Attributes
+    ----------
+    path
+        The checkpoint's.
+    forks
+        By the path of another fit's checkpoint, the parameters in which that fit differs, such as its recipe.
+    """
+
+    path: Path
+    forks: Mapping[Path, Mapping[str, Any]] = field(default_factory=dict)
+
+
+def where_kept(checkpoint: Any, warm: bool = False) -> Kept | None:
     """Where a caller wants the state of a fit to be kept, if anywhere."""
-    if checkpoint is None:
-        return None
+    if checkpoint is None or isinstance(checkpoint, Kept):
+        return checkpoint
     if not isinstance(checkpoint, str | os.PathLike) or Path(checkpoint).is_dir():
         raise ValueError(
             f"Expected checkpoint to be the path of a file, got {str(checkpoint)!r}: name one, in a folder that need "
@@ -32,25 +51,41 @@ def checkpoint_path(checkpoint: Any, warm: bool = False) -> Path | None:
             f"Expected checkpoint=None where warm_start goes on from a model, got {str(checkpoint)!r}: only fits from "
             f"the start can be taken up again, so save the model before."
         )
-    return Path(checkpoint)
+    return Kept(Path(checkpoint))
 
 
-def history_of(checkpoint: Path | None) -> History:
+def history_of(kept: Kept | None) -> History:
     """The history of a fit, in ``history.jsonl`` beside its checkpoint if it has one; that of a fit before goes."""
-    if checkpoint is None or not joined().first:
+    if kept is None or not joined().first:
         return History()
-    path = checkpoint.with_name(HISTORY)
-    if not checkpoint.exists():
+    path = kept.path.with_name(HISTORY)
+    if not kept.path.exists():
         path.unlink(missing_ok=True)
     return History(path)
 
 
 def checkpoint_of(
-    estimator: Any, path: Path | None, source: Source, held_out: Rows, config: TrainingConfig
+    estimator: Any, kept: Kept | None, source: Source, held_out: Rows, config: TrainingConfig
 ) -> Checkpoint | None:
     """The file that keeps a fit's state; one of another table or of other parameters will be refused."""
-    if path is None:
+    if kept is None:
         return None
+    forks = [_fork(estimator, path, options, source, held_out, config) for path, options in kept.forks.items()]
+    return Checkpoint(kept.path, _facts(estimator, source, held_out, config), [fork.follow for fork in forks])
+
+
+def _fork(
+    estimator: Any, path: Path, options: Mapping[str, Any], source: Source, held_out: Rows, config: TrainingConfig
+) -> Fork:
+    """For a fit that differs in some parameters from this one of a plain network."""
+    other = copy.copy(estimator).set_params(**options)
+    told = training_config(other, source.num_rows, holds_out(other), config.seed)
+    checkpoint = Checkpoint(path, _facts(other, source, held_out, told))
+    return Fork(checkpoint, told.network_epochs, as_features=other.gps == "outputs")
+
+
+def _facts(estimator: Any, source: Source, held_out: Rows, config: TrainingConfig) -> dict[str, Any]:
+    """What tells a fit from others."""
     encoder = None if estimator.encoder_ is None else json.dumps(estimator.encoder_.to_json())
     run = {
         **asdict(config),
@@ -64,4 +99,4 @@ def checkpoint_of(
         **estimator.network_options_,
         **{name: str(value) for name, value in head_options(estimator).items()},
     }
-    return Checkpoint(path, {name: plain(value) for name, value in run.items()})
+    return {name: plain(value) for name, value in run.items()}

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from svdkl.estimators.classifier import SVDKLClassifier
+from svdkl.estimators.heads import to_scale
 from svdkl.estimators.run_folder import FACTS, MODEL, REPORT
 from svdkl.experiments.baselines.temperature import Temperature
 from svdkl.experiments.datasets.dataset import VALIDATION_SHARE, Array, Dataset
@@ -121,11 +122,11 @@ def run_demo(
 
     say("Training the network alone.")
     net, seconds = train("dnn")
-    p = net.predict_proba(test.X)
-    scores["network"] = {**_scored(net, p, test), "seconds": seconds}
-    temperature = Temperature()
-    temperature.fit(net.predict_proba(validation.X), _codes(net, validation))
-    scores["network, temperature"] = {**_scored(net, temperature.apply(p), test), "seconds": seconds}
+    scores["network"] = {**_scored(net, net.predict_proba(test.X), test), "seconds": seconds}
+    temperature, scaled = Temperature(), to_scale(net)
+    temperature.fit(scaled.predict_proba(validation.X), _codes(net, validation))
+    p = temperature.apply(scaled.predict_proba(test.X))
+    scores["network, temperature"] = {**_scored(net, p, test), "seconds": seconds}
     say("Training SV-DKL: the same network, then the network and Gaussian processes jointly.")
     model, seconds = train("svdkl")
     scores["SV-DKL"] = {**_scored(model, model.predict_proba(test.X), test), "seconds": seconds}

@@ -5,7 +5,7 @@ import shutil
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from svdkl.experiments.baselines import (
+    FORKS,
+    PLAIN_NETWORKS,
     REFINEMENTS,
     Baseline,
     ClassBaseline,
@@ -28,6 +30,7 @@ from svdkl.experiments.results import (
     Documents,
     checkpoint_of,
     folder_of,
+    is_finished,
     open_scratch,
     remove_remains,
     write_results,
@@ -52,7 +55,7 @@ Images = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds of training on the clock, and of all cores together, which are not known of what was cut off before."""
+    """Seconds of training on the clock, and of all cores together; None where those are not known."""
 
     train_seconds: float
     train_core_seconds: float | None
@@ -105,11 +108,14 @@ def run_task(
     else:
         model = make_baseline(task.model, dataset.task)
     checkpoint = model.checkpoint = checkpoint_of(scratch, task)
+    if task.model in PLAIN_NETWORKS and dataset.task == "classification":
+        model.forks = forks_of(suite, task, results, scratch)
     before = epochs_before(checkpoint.parent)
     start, core_start = time.perf_counter(), time.process_time()
     model.fit(fit.X, fit.y, validation.X, validation.y, task.seed)
     train_seconds = time.perf_counter() - start + sum(epoch["seconds"] for epoch in before)
-    cost = Cost(train_seconds, None if before else time.process_time() - core_start)
+    cores = [epoch.get("core_seconds") for epoch in before]
+    cost = Cost(train_seconds, None if None in cores else time.process_time() - core_start + sum(cores))
     models, outcomes = {task.model: model}, {task.model: score(model, test, cost, strange)}
     for name in suite.results_of(task.model, task.share)[1:]:
         start, core_start = time.perf_counter(), time.process_time()
@@ -154,6 +160,14 @@ def sample(train: Rows, suite: Suite, task: Task) -> Rows:
         return train
     order = np.random.default_rng([task.fold, task.seed]).permutation(train)
     return np.sort(order[: round(task.share * most)])
+
+
+def forks_of(suite: Suite, task: Task, results: Path, scratch: Path) -> dict[Path, dict[str, object]]:
+    """The suite's fits that begin with this one's epochs and have not begun, by where they will look for these."""
+    tasks = [other for other in suite.tasks() if replace(other, model=task.model) == task and other.model in FORKS]
+    todo = [other for other in tasks if not is_finished(results, other, (other.model,))]
+    places = {checkpoint_of(scratch, other): FORKS[other.model] for other in todo}
+    return {path: options for path, options in places.items() if not path.exists()}
 
 
 def strange_images(dataset: ImageSet, data_dir: Path | None) -> Images | None:

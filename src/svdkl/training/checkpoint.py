@@ -7,7 +7,7 @@ and then renamed over it, so a crash or a full disk at any moment leaves the las
 import contextlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from torch import nn
 
 from svdkl.shapes import Tensor
 
-FORMAT = "svdkl-checkpoint-4"
+FORMAT = "svdkl-checkpoint-5"
 
 
 @dataclass(frozen=True)
@@ -38,14 +38,24 @@ class Checkpoint:
     ----------
     run
         What the run is told, in plain values. A snapshot of a run that was told otherwise is refused.
+    followers
+        Who is told of every snapshot that is saved.
     """
 
-    def __init__(self, path: Path, run: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        run: Mapping[str, Any] | None = None,
+        followers: Sequence[Callable[[Snapshot], None]] = (),
+    ) -> None:
         self.path = path
         self.run = run
+        self.followers = followers
 
     def save(self, snapshot: Snapshot) -> None:
         """Replace the snapshot on disk, all or nothing."""
+        for follow in self.followers:
+            follow(snapshot)
         flat = {
             f"{group}/{name}": tensor.detach().contiguous().clone()
             for group, tensors in snapshot.tensors.items()

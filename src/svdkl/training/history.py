@@ -9,13 +9,23 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Epoch:
-    """One epoch of one stage."""
+    """One epoch of one stage.
+
+    Attributes
+    ----------
+    held_out_nlp, scaled_nlp
+        Mean negative log probability of the held-out rows, as it is and, for classes, with the best temperature.
+    seconds, core_seconds
+        On the clock, and of all cores together.
+    """
 
     stage: str
     epoch: int
     train_loss: float
     held_out_nlp: float
     seconds: float
+    core_seconds: float | None = None
+    scaled_nlp: float | None = None
     note: str = ""
 
 

@@ -3,27 +3,26 @@
 Every recipe's every stage runs through :func:`run_stage`, so that comparisons between them are fair.
 """
 
-import math
 import time
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
 import torch
 from torch import nn
 
-from svdkl.additive import NonFiniteFeaturesError
 from svdkl.shapes import Tensor
 from svdkl.training.averaging import Average
 from svdkl.training.checkpoint import Checkpoint, Snapshot, optimiser_tensors, restore_optimiser
 from svdkl.training.config import TrainingConfig
-from svdkl.training.distributed import ALONE, Processes, joined
+from svdkl.training.distributed import Processes, joined
 from svdkl.training.guard import Guard, snapshot
 from svdkl.training.history import Epoch, History
 from svdkl.training.optimisers import Group, choose_groups, make_optimiser, rate_factor, set_rates
-from svdkl.training.rows import Rows, Source, rows_at_once
+from svdkl.training.rows import Rows, Source
+from svdkl.training.scoring import AS_IS, SCALED, Score, held_out_score
 
 PARTS = ("module", "optimiser", "average")  # of a standing, that are tensors
 
@@ -38,6 +37,8 @@ class Stage:
     loss: Callable[[Rows], Tensor]  # of a batch
     log_predictive: Callable[[Rows], Tensor]
     epochs: range  # of the run's: one schedule of rates spans its stages
+    probabilities: Callable[[Rows], Tensor] | None = None  # of all classes, where there are any
+    criterion: str = AS_IS  # by which the epoch is chosen that the module is left at
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,11 @@ class Standing:
     optimiser: dict[str, Tensor]
     average: dict[str, Tensor]
     averaged_steps: int
+
+    @property
+    def averaged(self) -> dict[str, Tensor]:
+        """The module with its averaged weights."""
+        return {**self.module, **self.average}
 
 
 def run_stage(
@@ -60,10 +66,11 @@ def run_stage(
     checkpoint: Checkpoint | None = None,
     on_epoch: Callable[[Epoch], None] = lambda epoch: None,
     start: Standing | None = None,
-) -> Standing:
+) -> dict[str, Standing]:
     """Train a stage and leave its module with the averaged weights of the best held-out score, the first included.
 
-    In a group of processes each takes its share of every batch; all end with the same parameters.
+    In a group of processes each takes its share of every batch; all end with the same parameters. Whatever the stage's
+    criterion, it ends when no score has become better for so many epochs, so that its epochs do not depend on it.
 
     Parameters
     ----------
@@ -74,9 +81,9 @@ def run_stage(
 
     Returns
     -------
-    Standing
-        At the best epoch. With a checkpoint, the state after every epoch is on disk, and a stage that is found there
-        goes on from it: the result is bit for bit that of a run that was never interrupted.
+    dict of Standing
+        At the best epoch, by criterion. With a checkpoint, the state after every epoch is on disk, and a stage that is
+        found there goes on from it: the result is bit for bit that of a run that was never interrupted.
     """
     optimiser = make_optimiser(stage.groups)
     processes = joined()
@@ -89,13 +96,14 @@ def run_stage(
         guard.refresh()
     found = _found(checkpoint, stage.name)
     if found is None:
-        progress = Progress(_score(stage, held_out, average, processes), _standing(stage.module, optimiser, average))
+        progress = Progress()
+        progress.note(_score(stage, held_out, average, processes), lambda: _standing(stage.module, optimiser, average))
     else:
         progress = Progress.restored(found, stage, guard, average)
         history.restore(found.numbers["history"])
 
-    while progress.epoch < len(stage.epochs) and progress.epoch - progress.best_epoch < config.patience:
-        began, total = time.perf_counter(), 0.0
+    while progress.epoch < len(stage.epochs) and progress.since_best < config.patience:
+        began, began_cores, total = time.perf_counter(), time.process_time(), 0.0
         _seed(config.seed, stage, progress.epoch, generator, processes)
         step = start_step = progress.epoch * steps_per_epoch
         before = stage.epochs.start * steps_per_epoch
@@ -113,19 +121,19 @@ def run_stage(
         processes.equalise([*stage.module.state_dict().values(), *average.tensors()])
         score = _score(stage, held_out, average, processes)
         progress.epoch += 1
-        if score < progress.best:
-            progress.best, progress.best_epoch = score, progress.epoch
-            progress.best_standing = _standing(stage.module, optimiser, average)
+        progress.note(score, lambda: _standing(stage.module, optimiser, average))
         guard.refresh()
-        epoch = Epoch(stage.name, progress.epoch, total / max(1, step - start_step), score, time.perf_counter() - began)
+        seconds, cores = time.perf_counter() - began, time.process_time() - began_cores
+        loss = total / max(1, step - start_step)
+        epoch = Epoch(stage.name, progress.epoch, loss, score.as_is, seconds, cores, score.scaled)
         history.add(epoch)
         on_epoch(epoch)
         if checkpoint is not None and processes.first:
             progress.save(checkpoint, stage, guard, average, history)
-    best = progress.best_standing
-    stage.module.load_state_dict({**best.module, **best.average})
+    standings = {criterion: best.standing for criterion, best in progress.best.items()}
+    stage.module.load_state_dict(standings[stage.criterion].averaged)
     stage.module.eval()
-    return best
+    return standings
 
 
 def _seed(seed: int, stage: Stage, epoch: int, generator: torch.Generator, processes: Processes) -> None:
@@ -138,9 +146,10 @@ def _seed(seed: int, stage: Stage, epoch: int, generator: torch.Generator, proce
     torch.manual_seed(int(np.random.SeedSequence([*place, processes.rank]).generate_state(1, np.uint64)[0] >> 1))
 
 
-def _score(stage: Stage, held_out: Rows, average: Average, processes: Processes) -> float:
+def _score(stage: Stage, held_out: Rows, average: Average, processes: Processes) -> Score:
+    stage.module.eval()
     with average.in_place():
-        return held_out_nlp(stage, held_out, processes)
+        return held_out_score(stage.log_predictive, stage.probabilities, held_out, processes)
 
 
 def _standing(module: nn.Module, optimiser: torch.optim.Optimizer, average: Average) -> Standing:
@@ -159,62 +168,65 @@ def _found(checkpoint: Checkpoint | None, stage: str) -> Snapshot | None:
     return snapshot if snapshot is not None and snapshot.stage == stage else None
 
 
+@dataclass(frozen=True)
+class Best:
+    """The best epoch by a criterion, and how things stood then."""
+
+    score: float
+    epoch: int  # how many had been done
+    standing: Standing
+
+
 @dataclass
 class Progress:
     """Where a stage stands after an epoch."""
 
-    best: float
-    best_standing: Standing
     epoch: int = 0  # epochs done
-    best_epoch: int = 0  # how many had been done at the best score
+    best: dict[str, Best] = field(default_factory=dict)  # by criterion
+
+    @property
+    def since_best(self) -> int:
+        """Epochs since any score was better than all before."""
+        return self.epoch - max(best.epoch for best in self.best.values())
+
+    def note(self, score: Score, standing: Callable[[], Standing]) -> None:
+        """Keep how things stand, if a score is the best so far."""
+        better = [
+            criterion
+            for criterion in (AS_IS, SCALED)
+            if criterion not in self.best or score.by(criterion) < self.best[criterion].score
+        ]
+        if better:
+            now = standing()
+            self.best |= {criterion: Best(score.by(criterion), self.epoch, now) for criterion in better}
 
     def save(self, checkpoint: Checkpoint, stage: Stage, guard: Guard, average: Average, history: History) -> None:
         """Put everything that the next epoch depends on on disk."""
-        now = _standing(stage.module, guard.optimiser, average)
-        tensors = {f"{key}.{part}": getattr(of, part) for key, of in self._both(now) for part in PARTS}
+        standings = {"now": _standing(stage.module, guard.optimiser, average)}
+        standings |= {criterion: best.standing for criterion, best in self.best.items()}
+        tensors = {f"{key}.{part}": getattr(of, part) for key, of in standings.items() for part in PARTS}
         numbers = {
             "epoch": self.epoch,
-            "best": self.best,
-            "best_epoch": self.best_epoch,
+            "best": {criterion: [best.score, best.epoch] for criterion, best in self.best.items()},
+            "averaged_steps": {key: of.averaged_steps for key, of in standings.items()},
             "history": history.to_json(),
         }
-        steps = {f"{key}.averaged_steps": of.averaged_steps for key, of in self._both(now)}
-        checkpoint.save(Snapshot(stage.name, tensors, {**numbers, **steps, **guard.numbers()}))
-
-    def _both(self, now: Standing) -> list[tuple[str, Standing]]:
-        return [("now", now), ("best", self.best_standing)]
+        checkpoint.save(Snapshot(stage.name, tensors, {**numbers, **guard.numbers()}))
 
     @classmethod
     def restored(cls, snapshot: Snapshot, stage: Stage, guard: Guard, average: Average) -> "Progress":
         """Take up a snapshot of this stage."""
-        now, best = (
-            Standing(
+        numbers = snapshot.numbers
+        standings = {
+            key: Standing(
                 module=snapshot.tensors[f"{key}.module"],
                 optimiser=snapshot.tensors.get(f"{key}.optimiser", {}),
                 average=snapshot.tensors[f"{key}.average"],
-                averaged_steps=snapshot.numbers[f"{key}.averaged_steps"],
+                averaged_steps=steps,
             )
-            for key in ("now", "best")
-        )
-        _take_up(now, stage.module, guard.optimiser, average)
-        guard.resume(snapshot.numbers)
-        numbers = snapshot.numbers
-        return cls(numbers["best"], best, numbers["epoch"], numbers["best_epoch"])
-
-
-@torch.no_grad()
-def held_out_nlp(stage: Stage, held_out: Rows, processes: Processes = ALONE) -> float:
-    """Mean negative log predictive probability of the held-out rows, of which each process scores its share."""
-    stage.module.eval()
-    total = weights = 0.0
-    for index in torch.arange(len(held_out))[processes.share(len(held_out))].split(rows_at_once(held_out.x)):
-        rows = held_out.take(index)
-        weight = torch.ones(len(rows), device=rows.x.device) if rows.weight is None else rows.weight
-        try:
-            total -= float((weight * stage.log_predictive(rows)).sum())
-        except NonFiniteFeaturesError:
-            total = math.inf
-        weights += float(weight.sum())
-    total, weights = processes.sums([total, weights])
-    score = total / max(weights, 1e-300)
-    return score if math.isfinite(score) else math.inf
+            for key, steps in numbers["averaged_steps"].items()
+        }
+        _take_up(standings["now"], stage.module, guard.optimiser, average)
+        guard.resume(numbers)
+        best = {key: Best(score, epoch, standings[key]) for key, (score, epoch) in numbers["best"].items()}
+        return cls(numbers["epoch"], best)

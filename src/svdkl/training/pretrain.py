@@ -1,12 +1,13 @@
 """The network with its own last layer: stage 1 of the recipe, and the baseline that a head is measured against."""
 
+import copy
 from typing import Any
 
 import torch
 from torch import nn
 
 from svdkl.likelihoods import Likelihood
-from svdkl.prediction import LatentPoints
+from svdkl.prediction import LatentPoints, predictive_probabilities
 from svdkl.shapes import Float, Tensor
 
 
@@ -43,6 +44,24 @@ class PlainNet(nn.Module):
             nn.init.zeros_(layers[0].bias)
             self.layer.requires_grad_(False)
         self.likelihood = likelihood
+        self._best_to_scale: dict[str, Tensor] | None = None
+
+    def keep_best_to_scale(self, state: dict[str, Tensor]) -> None:
+        """Remember the state of the epoch that is best once its outputs are scaled to held-out rows."""
+        self._best_to_scale = state
+
+    def best_to_scale(self) -> "PlainNet":
+        """The network of that epoch: what a temperature or Gaussian processes are fitted to. A copy, or itself."""
+        if self._best_to_scale is None:
+            return self
+        network = copy.deepcopy(self)
+        network.load_state_dict(self._best_to_scale)
+        network._best_to_scale = None
+        return network
+
+    def probabilities(self, x: Tensor) -> Float[Tensor, "B C"]:
+        """Of all classes, for a likelihood that has them."""
+        return predictive_probabilities(self.likelihood, self.latents(x))
 
     def latents(self, x: Tensor) -> LatentPoints:
         """The one point that stands for g, or for the contrasts of g."""

@@ -22,6 +22,7 @@ from svdkl.training.initialise import start_from_linear
 from svdkl.training.loop import Standing, run_stage
 from svdkl.training.pretrain import PlainNet
 from svdkl.training.rows import InMemory, Rows, Source, map_inputs, map_rows
+from svdkl.training.scoring import AS_IS, SCALED
 from svdkl.training.stages import JOINT, head_stage, joint_stage, plain_stage
 
 SAMPLE_ROWS = 20_000  # that set the ranges of the features
@@ -79,14 +80,17 @@ def train(
         )
     head_found = found is not None and found.stage == JOINT
     stage = plain_stage(plain, config, range(config.network_epochs))
-    standing = None if head_found else run_stage(stage, *common)
+    standings = {} if head_found else run_stage(stage, *common)
     if not with_head:
+        if standings[SCALED] is not standings[AS_IS]:
+            plain.keep_best_to_scale(standings[SCALED].averaged)
         return plain
     if config.recipe == "dnn_gp":
         return add_head(plain, source, held_out, config, options, history, checkpoint, on_epoch)
 
     # Stage 2: a head that starts equal to that layer.
     model = SVDKL.from_parts(net, GPHead(num_features, num_outputs, plain.likelihood, **options).to(source.device))
+    standing = standings.get(stage.criterion)
     if standing is not None:
         standing = _hand_over(standing, model, _sample_features(net, source, config, generator))
 
@@ -181,7 +185,7 @@ def _hand_over(standing: Standing, model: SVDKL, features: Tensor) -> Standing:
     on too: a fresh optimiser's first steps are all of full size, and would undo part of what was learned.
     """
     states = []
-    for state in (standing.module, {**standing.module, **standing.average}):  # the model is left with the average
+    for state in (standing.module, standing.averaged):  # the model is left with the average
         start_from_linear(model.head, features, state["layer.0.weight"], state["layer.0.bias"])
         kept = {name: tensor for name, tensor in state.items() if not name.startswith("layer.")}
         states.append({**snapshot(model), **_renamed(kept, model.head)})

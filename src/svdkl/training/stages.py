@@ -3,13 +3,15 @@
 import torch
 
 from svdkl.head import GPHead
+from svdkl.likelihoods.classes import Softmax
 from svdkl.model import SVDKL
 from svdkl.shapes import Tensor
-from svdkl.training.config import TrainingConfig
+from svdkl.training.config import WITH_HEAD, TrainingConfig
 from svdkl.training.loop import Stage
 from svdkl.training.optimisers import joint_groups, plain_groups
 from svdkl.training.pretrain import PlainNet
 from svdkl.training.rows import Rows
+from svdkl.training.scoring import AS_IS, SCALED
 
 NETWORK, JOINT = "network", "joint"  # names of the stages
 
@@ -28,6 +30,9 @@ def plain_stage(model: PlainNet, config: TrainingConfig, epochs: range) -> Stage
         loss,
         lambda batch: model.log_predictive(batch.x, batch.y),
         epochs,
+        (lambda batch: model.probabilities(batch.x)) if isinstance(model.likelihood, Softmax) else None,
+        # The plain network is used as it is; one that comes before a head is repaired with it.
+        SCALED if config.evidence and config.recipe in WITH_HEAD else AS_IS,
     )
 
 
@@ -59,4 +64,6 @@ def _bound_stage(
         lambda batch: -trained.elbo(batch.x, batch.y, num_data, batch.weight, generator, batch.part).value,
         lambda batch: trained.log_predictive(batch.x, batch.y),
         epochs,
+        (lambda batch: trained.predict_proba(batch.x)) if isinstance(model.head.likelihood, Softmax) else None,
+        SCALED if config.evidence else AS_IS,
     )

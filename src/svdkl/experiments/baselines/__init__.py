@@ -167,7 +167,9 @@ REFINEMENTS: dict[str, Callable[[Baseline], Refined]] = {
     "dnn_gp": _with_gps,
     "cnn_gp": _with_gps,
 }
-PLAIN_NETWORKS = ("dnn", "cnn")  # and whose that is
+PLAIN_NETWORKS = ("dnn", "cnn")  # and whose that is.
+# Models whose first epochs are the plain network's, by the options in which they differ from it.
+FORKS: dict[str, dict[str, object]] = {"svdkl_paper": _PAPER, "svdkl": {"recipe": "svdkl"}}
 
 
 def make_baseline(name: str, task: Task) -> Baseline:
@@ -193,6 +195,7 @@ def models_for(task: Task) -> Iterable[str]:
 
 
 __all__ = [
+    "FORKS",
     "MODELS",
     "PLAIN_NETWORKS",
     "REFINEMENTS",

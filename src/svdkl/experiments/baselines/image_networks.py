@@ -114,12 +114,16 @@ class ImageClassifier(ClassBaseline):
     def fit(self, X: Inputs, y: Labels, X_held_out: Inputs, y_held_out: Labels, seed: int) -> None:
         """Train by the recipe, from a network that is the same for all recipes."""
         self.network = NetworkClassifier(net=build_network(self.budget, X, seed), **self.options)
-        self.network.checkpoint = self.checkpoint
+        self.network.checkpoint, self.network.forks = self.checkpoint, self.forks
         self.network.fit(X, y, X_held_out, y_held_out, seed)
 
     def predict_proba(self, X: Inputs) -> Floats:
         """Class probabilities (rows, C)."""
         return self.network.predict_proba(X)
+
+    def to_scale(self) -> "ImageClassifier":
+        """The network of the epoch that is best after a temperature."""
+        return self.holding(self.network.to_scale().estimator)
 
     def ood_scores(self, X: Inputs) -> dict[str, Floats]:
         """The doubt, and for models with processes their uncertainties."""

@@ -1,8 +1,10 @@
 """What a rival has to offer. All of them get the same rows to fit and the same validation rows, and no others."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -30,9 +32,13 @@ class Baseline(ABC):
     ----------
     checkpoint
         A file, in a folder of its own, for models that keep the state of their training and go on from it.
+    forks
+        For a plain network: by the file of another model, the options of that one, which begins with the same epochs
+        and is to go on from them there.
     """
 
     checkpoint: Path | None = None
+    forks: Mapping[Path, Mapping[str, Any]] = MappingProxyType({})
 
     @abstractmethod
     def fit(self, X: Inputs, y: Labels, X_held_out: Inputs, y_held_out: Labels, seed: int) -> None:
@@ -60,6 +66,10 @@ class ClassBaseline(Baseline):
     def ood_scores(self, X: Inputs) -> dict[str, Floats]:
         """Scores that tell rows unlike the training data, the main one first; the higher, the further out."""
         return {DOUBT: doubt(self.predict_proba(X))}
+
+    def to_scale(self) -> "ClassBaseline":
+        """What a temperature is best put on: another epoch of the same training, where there is one; else itself."""
+        return self
 
 
 class RealBaseline(Baseline):

@@ -10,6 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from svdkl.estimators.classifier import SVDKLClassifier
+from svdkl.estimators.heads import to_scale
+from svdkl.estimators.keeping import Kept
 from svdkl.estimators.regressor import SVDKLRegressor
 from svdkl.estimators.settings import holds_out, training_config
 from svdkl.experiments.baselines.interface import ClassBaseline, Floats, Gaussian, Labels, RealBaseline
@@ -62,11 +64,16 @@ class NetworkClassifier(_Recorded, ClassBaseline):
     def fit(self, X: Inputs, y: Labels, X_held_out: Inputs, y_held_out: Labels, seed: int) -> None:
         """Train by the recipe."""
         self.estimator = SVDKLClassifier(**self.options, random_state=seed)
-        self.estimator.fit(X, y, eval_set=(X_held_out, y_held_out), checkpoint=self.checkpoint)
+        kept = self.checkpoint if self.checkpoint is None else Kept(self.checkpoint, self.forks)
+        self.estimator.fit(X, y, eval_set=(X_held_out, y_held_out), checkpoint=kept)
 
     def predict_proba(self, X: Inputs) -> Floats:
         """Class probabilities (rows, C)."""
         return np.asarray(self.estimator.predict_proba(X))
+
+    def to_scale(self) -> "NetworkClassifier":
+        """The network of the epoch that is best after a temperature."""
+        return self.holding(to_scale(self.estimator))
 
 
 class NetworkRegressor(_Recorded, RealBaseline):

@@ -1,0 +1,88 @@
+"""How good a module is on held-out rows, as it is and after the one repair that held-out rows will make anyway.
+
+A network that goes on learning tells classes better and better apart and becomes too sure of itself meanwhile. A
+temperature, or the held-out evidence, puts the latter right; so what they are fitted to is best taken from the epoch
+that is best *after* a temperature, which is a later one than that of the best probabilities as they are.
+"""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+
+from svdkl.additive import NonFiniteFeaturesError
+from svdkl.shapes import Float, Tensor
+from svdkl.training.distributed import ALONE, Processes
+from svdkl.training.rows import Rows, rows_at_once
+
+AS_IS, SCALED = "as it is", "scaled"
+LOG_TEMPERATURES = torch.arange(-16, 25, dtype=torch.float64) / 16  # from 0.37 to 4.5
+
+
+class Score(NamedTuple):
+    """Mean negative log predictive probabilities of held-out rows."""
+
+    as_is: float
+    scaled: float | None  # by the temperature that is best for them; None where there are no classes
+
+    def by(self, criterion: str) -> float:
+        """The one that is asked for, or that there is."""
+        return self.as_is if criterion == AS_IS or self.scaled is None else self.scaled
+
+
+@torch.no_grad()
+def held_out_score(
+    log_predictive: Callable[[Rows], Tensor],
+    probabilities: Callable[[Rows], Tensor] | None,
+    held_out: Rows,
+    processes: Processes = ALONE,
+) -> Score:
+    """Score the held-out rows, of which each process takes its share.
+
+    Parameters
+    ----------
+    log_predictive
+        Log p(y_i) of each row.
+    probabilities
+        Of all classes, (rows, C), where the targets are labels 0..C-1.
+    """
+    numbers = torch.zeros(2 + (0 if probabilities is None else len(LOG_TEMPERATURES)), dtype=torch.float64)
+    for index in torch.arange(len(held_out))[processes.share(len(held_out))].split(rows_at_once(held_out.x)):
+        rows = held_out.take(index)
+        weight = torch.ones(len(rows), device=rows.x.device) if rows.weight is None else rows.weight
+        numbers[0] += float(weight.sum())
+        try:
+            numbers[1] -= float((weight * log_predictive(rows)).sum())
+            if probabilities is not None:
+                numbers[2:] += _scaled_losses(probabilities(rows), rows.y, weight)
+        except NonFiniteFeaturesError:
+            numbers[1:] = math.inf
+    weights, *losses = processes.sums(numbers.tolist())
+    as_is, *scaled = (_finite(loss / max(weights, 1e-300)) for loss in losses)
+    return Score(as_is, _lowest(scaled) if scaled else None)
+
+
+def _scaled_losses(probabilities: Float[Tensor, "B C"], labels: Tensor, weight: Float[Tensor, "B"]) -> Tensor:
+    """-Σ_i weight_i log p_i(y_i) of p^(1/T), normalised, for each temperature."""
+    log_p = probabilities.clamp_min(torch.finfo(probabilities.dtype).tiny).log()
+    chosen = log_p.gather(1, labels.long().unsqueeze(1)).squeeze(1)
+    losses = []
+    for inverse in (-LOG_TEMPERATURES).exp().tolist():
+        log_prob = inverse * chosen - (inverse * log_p).logsumexp(1)
+        losses.append(-float((weight * log_prob).sum()))
+    return torch.tensor(losses, dtype=torch.float64)
+
+
+def _lowest(losses: list[float]) -> float:
+    """The least of a smooth function whose values are given: that of the parabola through the three around it."""
+    at = min(range(len(losses)), key=losses.__getitem__)
+    if not 0 < at < len(losses) - 1 or not all(map(math.isfinite, losses[at - 1 : at + 2])):
+        return losses[at]
+    left, middle, right = losses[at - 1 : at + 2]
+    curvature = left - 2 * middle + right
+    return middle - (right - left) ** 2 / (8 * curvature) if curvature > 0 else middle
+
+
+def _finite(score: float) -> float:
+    return score if math.isfinite(score) else math.inf
