@@ -114,8 +114,9 @@ def run_task(
     start, core_start = time.perf_counter(), time.process_time()
     model.fit(fit.X, fit.y, validation.X, validation.y, task.seed)
     train_seconds = time.perf_counter() - start + sum(epoch["seconds"] for epoch in before)
-    cores = [epoch.get("core_seconds") for epoch in before]
-    cost = Cost(train_seconds, None if None in cores else time.process_time() - core_start + sum(cores))
+    cores: list[float] = [epoch["core_seconds"] for epoch in before if epoch.get("core_seconds") is not None]
+    known = len(cores) == len(before)
+    cost = Cost(train_seconds, time.process_time() - core_start + sum(cores) if known else None)
     models, outcomes = {task.model: model}, {task.model: score(model, test, cost, strange)}
     for name in suite.results_of(task.model, task.share)[1:]:
         start, core_start = time.perf_counter(), time.process_time()
