@@ -115,6 +115,7 @@ def test_regressors_come_back_bit_for_bit(likelihood, tmp_path):
     model = SVDKLRegressor(**SMALL, likelihood=likelihood).fit(X, np.stack([y * 30, y + 5], 1))
     model.save(tmp_path / "model")
     again = SVDKLRegressor.load(str(tmp_path / "model"))
+    assert again.history_ == model.history_
     for one, other in zip(model.predict(X, return_std=True), again.predict(X, return_std=True), strict=True):
         assert np.array_equal(one, other)
     assert np.array_equal(again.predict_quantiles(X[:9]), model.predict_quantiles(X[:9]))

@@ -26,7 +26,7 @@ from svdkl.experiments.baselines import FORKS, MODELS, REFINEMENTS, ClassBaselin
 from svdkl.experiments.baselines.networks import NetworkClassifier
 from svdkl.experiments.commands import main
 from svdkl.experiments.plan import Place, look_for_data, plan_suite
-from svdkl.experiments.results import checkpoint_of, folder_of, is_finished, read_results, write_results
+from svdkl.experiments.results import checkpoint_of, folder_of, fork_of, is_finished, read_results, write_results
 from svdkl.experiments.runner import run_suite
 from svdkl.experiments.suite import Task, parse_only, select
 from svdkl.experiments.suites import SUITES, get_suite, quick
@@ -398,18 +398,20 @@ def test_sv_dkl_goes_on_from_the_networks_epochs(place, tmp_path, monkeypatch):
         entry = Entry(lambda task, own=own: NetworkClassifier(**{**options, **own}), name)
         monkeypatch.setitem(MODELS, name, entry)
     tasks = {name: Task("smoke", "tumours", name, 0, 0) for name in ("dnn", *FORKS)}
-    done = checkpoint_of(place.scratch, tasks["svdkl"])
+    left = fork_of(place.scratch, tasks["svdkl"])
+    left.parent.mkdir(parents=True)
+    left.write_text("of an earlier fit, which is repeated")
     for name in ("svdkl_paper", "dnn", "svdkl"):  # the paper's form comes before there is anything to go on from
         run_task(SMOKE, tasks[name], place.results, place.scratch)
-        assert done.exists() == (name == "dnn")
+        assert left.exists() == (name != "svdkl")
     for name in FORKS:
         run_task(SMOKE, tasks[name], tmp_path / "alone", tmp_path / "other")
     found, alone = (
         {result.model: result for result in read_results(root, SMOKE)} for root in (place.results, tmp_path / "alone")
     )
-    assert not checkpoint_of(place.scratch, tasks["svdkl_paper"]).exists()
-    assert found["svdkl"].config["resumed_after_epochs"] == 4
-    assert found["svdkl_paper"].config["resumed_after_epochs"] == 0
+    assert not fork_of(place.scratch, tasks["svdkl_paper"]).exists()
+    assert {name: found[name].config["shared_epochs"] for name in FORKS} == {"svdkl_paper": 0, "svdkl": 4}
+    assert {result.config["resumed_after_epochs"] for result in found.values()} == {0}
     for name in FORKS:
         assert found[name].metrics["nlp"] == alone[name].metrics["nlp"]
         assert found[name].metrics["train_core_seconds"] > 0

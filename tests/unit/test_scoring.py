@@ -1,15 +1,24 @@
 """Held-out scores, against a plain search for the best temperature; and which epochs they choose."""
 
 import math
+from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 from scipy.optimize import minimize_scalar
+from sklearn.datasets import make_classification
 from tolerances import close
 from torch import nn
 
+from svdkl import SVDKLClassifier
+from svdkl.estimators.heads import to_scale, with_head
+from svdkl.experiments.baselines.networks import NetworkClassifier
+from svdkl.experiments.baselines.temperature import Temperature, TemperedClassifier
+from svdkl.training import recipe
 from svdkl.training.config import TrainingConfig
+from svdkl.training.guard import snapshot
 from svdkl.training.history import History
 from svdkl.training.loop import Stage, run_stage
 from svdkl.training.rows import InMemory, Rows
@@ -39,12 +48,23 @@ def test_scaled_score(classes: int, weighted: bool) -> None:
         lambda batch: batch.x.softmax(1),
         rows,
     )
-    best = minimize_scalar(loss, bounds=(-1, 1.5), method="bounded").fun
+
+    def penalised(log_temperature: float) -> float:
+        return loss(log_temperature) + 0.5 * (log_temperature / 0.5) ** 2 / weight.sum()
+
+    best = minimize_scalar(penalised, bounds=(-1, 1.5), method="bounded").fun
     close(torch.tensor(score.as_is), torch.tensor(loss(0.0)))
     close(torch.tensor(score.scaled), torch.tensor(best), "quadrature")
     assert score.scaled < score.as_is - 0.01
     assert score.by(AS_IS) == score.as_is
     assert score.by(SCALED) == score.scaled
+
+
+def test_rows_without_an_error_do_not_ask_for_certainty() -> None:
+    """Without a prior the score would go to zero as fast as the temperature may."""
+    sure = torch.tensor([[0.9, 0.1]]).expand(30, 2)
+    score = held_out_score(lambda _: sure, lambda batch: batch.x, Rows(sure, torch.zeros(30, dtype=torch.long)))
+    assert 0.02 < score.scaled < score.as_is
 
 
 def test_probabilities_of_zero_are_no_accident() -> None:
@@ -91,3 +111,88 @@ def test_each_criterion_has_its_epoch(criterion: str) -> None:
     assert len(history.epochs) > np.argmin(as_is) + 1 + 3  # the scaled score goes on getting better
     assert standings[AS_IS].module["turn"] < standings[SCALED].module["turn"]
     assert module.turn.item() == standings[criterion].module["turn"].item()
+
+
+# --------------------------------------------------------------------------------------------- which recipe has which
+
+WIDE = {"hidden": (64, 64), "dropout": 0.0, "learning_rate_init": 5e-3, "max_iter": 18, "random_state": 0}
+WIDE |= {"num_features": 10, "grid_size": 12}
+
+
+@pytest.fixture(scope="module")
+def overfitted() -> dict:
+    """Rows on which a network is too sure long before it has learned all."""
+    X, y = make_classification(1200, 20, n_informative=5, n_classes=3, flip_y=0.2, random_state=0)
+    table = pa.table({f"x{i}": column for i, column in enumerate(X.T)})
+    return {"X": table[:700], "y": y[:700], "eval_set": (table[700:], y[700:])}
+
+
+def kept_epoch(model: SVDKLClassifier, stage: str, score: str) -> int:
+    """The epoch of a stage that is best by a score, counted from 0."""
+    return int(np.argmin([getattr(epoch, score) for epoch in model.history_ if epoch.stage == stage]))
+
+
+def nlp(model: SVDKLClassifier, rows: dict) -> float:
+    X, y = rows["eval_set"]
+    return -float(np.log(model.predict_proba(X)[np.arange(len(y)), y]).mean())
+
+
+def test_a_plain_network_has_both_epochs(overfitted: dict, tmp_path: Path) -> None:
+    plain = SVDKLClassifier(recipe="dnn", **WIDE).fit(**overfitted, checkpoint=tmp_path / "kept")
+    assert kept_epoch(plain, "network", "held_out_nlp") < kept_epoch(plain, "network", "scaled_nlp")
+    scaled = to_scale(plain)
+    lowest = [min(getattr(epoch, name) for epoch in plain.history_) for name in ("held_out_nlp", "scaled_nlp")]
+    assert nlp(plain, overfitted) == pytest.approx(lowest[0], abs=1e-5)
+    assert nlp(scaled, overfitted) > lowest[0] + 1e-3  # as it is, that one is worse
+    temperature, (X, y) = Temperature(), overfitted["eval_set"]
+    temperature.fit(scaled.predict_proba(X), y)
+    p = temperature.apply(scaled.predict_proba(X))
+    prior = 0.5 * (math.log(temperature.value) / 0.5) ** 2 / len(y)
+    assert prior - np.log(p[np.arange(len(y)), y]).mean() == pytest.approx(lowest[1], abs=1e-4)
+    # From its checkpoint, and by the rival that puts a temperature on it.
+    again = SVDKLClassifier(recipe="dnn", **WIDE).fit(**overfitted, checkpoint=tmp_path / "kept")
+    assert nlp(to_scale(again), overfitted) == nlp(scaled, overfitted)
+    rival = TemperedClassifier(NetworkClassifier(recipe="dnn").holding(plain))
+    rival.refine(overfitted["X"], overfitted["y"], X, y)
+    assert np.allclose(rival.predict_proba(X), p)
+
+
+def test_a_head_is_put_on_the_epoch_that_it_repairs(overfitted: dict) -> None:
+    plain = SVDKLClassifier(recipe="dnn", **WIDE).fit(**overfitted)
+    added = with_head(plain, overfitted["X"], overfitted["y"], overfitted["eval_set"])
+    for evidence, expected in ((True, to_scale(plain)), (False, plain)):
+        frozen = SVDKLClassifier(recipe="dnn_gp", evidence=evidence, **WIDE).fit(**overfitted)
+        for actual, weight in zip(frozen.model_.net.parameters(), expected.model_.net.parameters(), strict=True):
+            assert torch.equal(actual, weight)
+        if evidence:
+            assert nlp(added, overfitted) == nlp(frozen, overfitted)
+
+
+@pytest.mark.parametrize(("evidence", "score"), [(True, "scaled_nlp"), (False, "held_out_nlp")])
+def test_joint_training_goes_on_from_and_ends_with_its_own(
+    overfitted: dict, evidence: bool, score: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = {}
+
+    def keep(stage: Stage, *arguments: object) -> dict:
+        standings = run_stage(stage, *arguments)
+        kept[stage.name] = stage.criterion, snapshot(stage.module), standings
+        return standings
+
+    monkeypatch.setattr(recipe, "run_stage", keep)
+    model = SVDKLClassifier(evidence=evidence, **WIDE).fit(**overfitted)
+    assert kept_epoch(model, "network", "held_out_nlp") != kept_epoch(model, "network", "scaled_nlp")
+    for criterion, state, standings in kept.values():
+        assert criterion == (SCALED if evidence else AS_IS)
+        expected = standings[criterion].averaged
+        assert all(torch.equal(state[name], tensor) for name, tensor in expected.items())
+
+
+def test_more_training_renews_what_is_kept(overfitted: dict) -> None:
+    model = SVDKLClassifier(recipe="dnn", warm_start=True, **WIDE).fit(**overfitted)
+    before = to_scale(model).predict_proba(overfitted["X"])
+    model.fit(overfitted["X"], np.roll(overfitted["y"], 1), eval_set=overfitted["eval_set"])
+    model.partial_fit(overfitted["X"], overfitted["y"])
+    after = to_scale(model).predict_proba(overfitted["X"])
+    assert np.abs(after - before).max() > 0.01
+    assert np.allclose(after, model.predict_proba(overfitted["X"]))  # one epoch has no other

@@ -47,7 +47,8 @@ class SVDKLClassifier(ClassifierMixin, DeepKernelEstimator):  # type: ignore[mis
     gps, grid_size, dims_per_gp, kernel, posterior
         The processes: see :class:`~svdkl.head.GPHead`.
     evidence
-        Whether the processes' posterior is fitted once more to the held-out rows.
+        Whether the processes' posterior is fitted once more to the held-out rows. Epochs are then chosen by their
+        held-out score after a temperature.
     max_iter
         Epochs of the network; "auto" takes fewer for larger tables. With "dnn_gp" a third as many of the head follow.
     batch_size

@@ -10,6 +10,7 @@ from svdkl.training.config import TrainingConfig
 from svdkl.training.history import Epoch, History
 from svdkl.training.loop import run_stage
 from svdkl.training.pretrain import PlainNet
+from svdkl.training.progress import state_to_scale
 from svdkl.training.recipe import finish
 from svdkl.training.rows import Rows, Source, map_rows
 from svdkl.training.stages import head_stage, joint_stage, plain_stage
@@ -42,7 +43,9 @@ def continue_training(
     inputs, kept = source, held_out
     if isinstance(model, SVDKL) and config.recipe == "dnn_gp":
         source, kept = source.mapped(model.net.eval()), map_rows(held_out, model.net)
-    run_stage(stage, source, kept, config, generator, history, on_epoch=on_epoch)
-    if isinstance(model, SVDKL):
+    standings = run_stage(stage, source, kept, config, generator, history, on_epoch=on_epoch)
+    if isinstance(model, PlainNet):
+        model.keep_best_to_scale(state_to_scale(standings))
+    else:
         finish(model, inputs, held_out, config, generator, share=min(1.0, inputs.num_rows / num_data))
     model.eval()

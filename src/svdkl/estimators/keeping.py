@@ -5,12 +5,12 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from svdkl.estimators.plain import plain
-from svdkl.estimators.settings import head_options, holds_out, training_config
+from svdkl.estimators.settings import head_options
 from svdkl.training.checkpoint import Checkpoint
 from svdkl.training.config import TrainingConfig
 from svdkl.training.distributed import joined
@@ -39,9 +39,10 @@ class Kept:
 
 def where_kept(checkpoint: Any, warm: bool = False) -> Kept | None:
     """Where a caller wants the state of a fit to be kept, if anywhere."""
-    if checkpoint is None or isinstance(checkpoint, Kept):
-        return checkpoint
-    if not isinstance(checkpoint, str | os.PathLike) or Path(checkpoint).is_dir():
+    if checkpoint is None:
+        return None
+    kept = checkpoint if isinstance(checkpoint, Kept) else None
+    if kept is None and (not isinstance(checkpoint, str | os.PathLike) or Path(checkpoint).is_dir()):
         raise ValueError(
             f"Expected checkpoint to be the path of a file, got {str(checkpoint)!r}: name one, in a folder that need "
             f"not exist yet."
@@ -51,7 +52,7 @@ def where_kept(checkpoint: Any, warm: bool = False) -> Kept | None:
             f"Expected checkpoint=None where warm_start goes on from a model, got {str(checkpoint)!r}: only fits from "
             f"the start can be taken up again, so save the model before."
         )
-    return Kept(Path(checkpoint))
+    return kept or Kept(Path(checkpoint))
 
 
 def history_of(kept: Kept | None) -> History:
@@ -78,8 +79,10 @@ def _fork(
     estimator: Any, path: Path, options: Mapping[str, Any], source: Source, held_out: Rows, config: TrainingConfig
 ) -> Fork:
     """For a fit that differs in some parameters from this one of a plain network."""
+    if estimator.recipe != "dnn":
+        raise ValueError(f"Expected a fit with recipe='dnn' for others to go on from, got {estimator.recipe!r}.")
     other = copy.copy(estimator).set_params(**options)
-    told = training_config(other, source.num_rows, holds_out(other), config.seed)
+    told = replace(config, recipe=other.recipe, evidence=config.evidence and bool(other.evidence))
     checkpoint = Checkpoint(path, _facts(other, source, held_out, told))
     return Fork(checkpoint, told.network_epochs, as_features=other.gps == "outputs")
 

@@ -16,6 +16,8 @@ from svdkl.shapes import Tensor
 from svdkl.tabular.encoder import TabularEncoder
 from svdkl.training.history import Epoch
 
+SCORES = ("train_loss", "held_out_nlp")  # of an epoch, which always has them
+
 
 class NetworkNeededError(ValueError):
     """A model with the user's own network was to be loaded without it."""
@@ -124,4 +126,4 @@ def _finite(epoch: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with_infinity(epoch: dict[str, Any]) -> dict[str, Any]:
-    return {name: math.inf if value is None else value for name, value in epoch.items()}
+    return {name: math.inf if value is None and name in SCORES else value for name, value in epoch.items()}

@@ -51,6 +51,11 @@ def checkpoint_of(scratch: Path, task: Task) -> Path:
     return folder_of(scratch, task, task.model) / "training" / "checkpoint.safetensors"
 
 
+def fork_of(scratch: Path, task: Task) -> Path:
+    """Where another fit leaves the epochs that a task begins with."""
+    return folder_of(scratch, task, task.model) / "fork.safetensors"
+
+
 def open_scratch(root: Path) -> None:
     """Make the scratch folder, if it is not there, one that git does not look into."""
     root.mkdir(parents=True, exist_ok=True)

@@ -30,6 +30,7 @@ from svdkl.experiments.results import (
     Documents,
     checkpoint_of,
     folder_of,
+    fork_of,
     is_finished,
     open_scratch,
     remove_remains,
@@ -110,6 +111,7 @@ def run_task(
     checkpoint = model.checkpoint = checkpoint_of(scratch, task)
     if task.model in PLAIN_NETWORKS and dataset.task == "classification":
         model.forks = forks_of(suite, task, results, scratch)
+    shared = take_up_fork(scratch, task)
     before = epochs_before(checkpoint.parent)
     start, core_start = time.perf_counter(), time.process_time()
     model.fit(fit.X, fit.y, validation.X, validation.y, task.seed)
@@ -126,6 +128,7 @@ def run_task(
         outcomes[name] = score(refined, test, both, strange)
         outcomes[name].metrics.update(refined.numbers())
 
+    begun = {"resumed_after_epochs": 0 if shared else len(before), "shared_epochs": len(before) if shared else 0}
     sizes: dict[str, Any] = {
         "n_train": len(train_rows),
         "n_fit": len(fit.y),
@@ -147,7 +150,7 @@ def run_task(
         found = {"settings": models[name].settings(), "findings": models[name].findings()}
         documents[folder_of(results, task, name)] = {
             "metrics": {**outcome.metrics, **sizes},
-            "config": {**config, **found, "resumed_after_epochs": len(before)},
+            "config": {**config, **found, **begun},
             "provenance": where,
         }
     write_results(documents)
@@ -164,11 +167,23 @@ def sample(train: Rows, suite: Suite, task: Task) -> Rows:
 
 
 def forks_of(suite: Suite, task: Task, results: Path, scratch: Path) -> dict[Path, dict[str, object]]:
-    """The suite's fits that begin with this one's epochs and have not begun, by where they will look for these."""
-    tasks = [other for other in suite.tasks() if replace(other, model=task.model) == task and other.model in FORKS]
-    todo = [other for other in tasks if not is_finished(results, other, (other.model,))]
-    places = {checkpoint_of(scratch, other): FORKS[other.model] for other in todo}
-    return {path: options for path, options in places.items() if not path.exists()}
+    """The suite's fits that begin with this one's epochs and are still to come, by where they will look for these."""
+    others = [other for other in suite.tasks() if replace(other, model=task.model) == task and other.model in FORKS]
+    return {
+        fork_of(scratch, other): FORKS[other.model]
+        for other in others
+        if not is_finished(results, other, (other.model,))
+    }
+
+
+def take_up_fork(scratch: Path, task: Task) -> bool:
+    """Let a fit that has not begun go on from the epochs that another has left for it; whether there are such."""
+    fork, checkpoint = fork_of(scratch, task), checkpoint_of(scratch, task)
+    if not fork.exists() or checkpoint.exists():
+        return False
+    checkpoint.parent.mkdir(parents=True, exist_ok=True)
+    fork.replace(checkpoint)
+    return True
 
 
 def strange_images(dataset: ImageSet, data_dir: Path | None) -> Images | None:

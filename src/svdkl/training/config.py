@@ -20,7 +20,8 @@ class TrainingConfig:
         Budget of the two stages of "svdkl"; early stopping may end each sooner. Plain networks have as many epochs as
         both; a head on frozen features has ``joint_epochs`` more, with a schedule of its own.
     evidence
-        Whether the head's posterior is fitted once more to the held-out rows (recipes with a head).
+        Whether the head's posterior is fitted once more to the held-out rows (recipes with a head). For classes, epochs
+        are then chosen by their held-out score after a temperature.
     net_rate, variational_rate, kernel_rate
         Step sizes of the parameter groups at the top of the schedule, which warms up and then falls to the end of the
         run, whatever its stages. The network's and the mixing's go on falling through the joint stage; posterior and

@@ -54,6 +54,8 @@ class Display:
     def show(self, epoch: Epoch) -> None:
         """One more epoch is over."""
         line = f"{epoch.stage} {epoch.epoch}: loss {epoch.train_loss:.4f}, held-out {epoch.held_out_nlp:.4f}"
+        if epoch.scaled_nlp is not None:
+            line += f" ({epoch.scaled_nlp:.4f} scaled)"
         if self._bar is None:
             print(f"{line}, {epoch.seconds:.1f} s", file=self.stream, flush=True)
             return

@@ -18,7 +18,7 @@ AS_FEATURES = {"net.": "net.0.", "layer.0.": "net.1."}
 
 @dataclass(frozen=True)
 class Fork:
-    """Another run's checkpoint, which follows a plain network's run for as long as both are alike.
+    """Another run's checkpoint, which takes over a plain network's state when both part.
 
     Attributes
     ----------
@@ -35,8 +35,9 @@ class Fork:
     as_features: bool = False
 
     def follow(self, snapshot: Snapshot) -> None:
-        """Keep a snapshot of the plain network's run, if the other would have come to it."""
-        if snapshot.stage == NETWORK and snapshot.numbers["epoch"] <= self.epochs:
+        """Keep a snapshot of the plain network's run, if it is the last that the other would have come to."""
+        epoch, ended = snapshot.numbers["epoch"], snapshot.numbers["ended"]
+        if snapshot.stage == NETWORK and (epoch == self.epochs or (ended and epoch < self.epochs)):
             self.checkpoint.save(_as_features(snapshot) if self.as_features else snapshot)
 
 

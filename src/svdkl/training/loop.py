@@ -6,7 +6,7 @@ Every recipe's every stage runs through :func:`run_stage`, so that comparisons b
 import time
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -15,16 +15,15 @@ from torch import nn
 
 from svdkl.shapes import Tensor
 from svdkl.training.averaging import Average
-from svdkl.training.checkpoint import Checkpoint, Snapshot, optimiser_tensors, restore_optimiser
+from svdkl.training.checkpoint import Checkpoint, Snapshot
 from svdkl.training.config import TrainingConfig
 from svdkl.training.distributed import Processes, joined
-from svdkl.training.guard import Guard, snapshot
+from svdkl.training.guard import Guard
 from svdkl.training.history import Epoch, History
 from svdkl.training.optimisers import Group, choose_groups, make_optimiser, rate_factor, set_rates
+from svdkl.training.progress import Progress, Standing
 from svdkl.training.rows import Rows, Source
-from svdkl.training.scoring import AS_IS, SCALED, Score, held_out_score
-
-PARTS = ("module", "optimiser", "average")  # of a standing, that are tensors
+from svdkl.training.scoring import AS_IS, Score, held_out_score
 
 
 @dataclass(frozen=True)
@@ -39,21 +38,6 @@ class Stage:
     epochs: range  # of the run's: one schedule of rates spans its stages
     probabilities: Callable[[Rows], Tensor] | None = None  # of all classes, where there are any
     criterion: str = AS_IS  # by which the epoch is chosen that the module is left at
-
-
-@dataclass(frozen=True)
-class Standing:
-    """Everything that the next step depends on, beside the data: a stage goes on from it, and so may the next stage."""
-
-    module: dict[str, Tensor]
-    optimiser: dict[str, Tensor]
-    average: dict[str, Tensor]
-    averaged_steps: int
-
-    @property
-    def averaged(self) -> dict[str, Tensor]:
-        """The module with its averaged weights."""
-        return {**self.module, **self.average}
 
 
 def run_stage(
@@ -92,18 +76,21 @@ def run_stage(
     guard = Guard(stage.module, optimiser, processes)
     average = Average(stage.module, config.averaging)
     if start is not None:
-        _take_up(start, stage.module, optimiser, average)
+        start.take_up(stage.module, optimiser, average)
         guard.refresh()
+    progress = Progress(len(stage.epochs), config.patience)
+    stands = partial(Standing.of, stage.module, optimiser, average)
     found = _found(checkpoint, stage.name)
     if found is None:
-        progress = Progress()
-        progress.note(_score(stage, held_out, average, processes), lambda: _standing(stage.module, optimiser, average))
+        progress.note(_score(stage, held_out, average, processes), stands)
     else:
-        progress = Progress.restored(found, stage, guard, average)
+        progress.restore(found).take_up(stage.module, optimiser, average)
+        guard.resume(found.numbers)
         history.restore(found.numbers["history"])
 
-    while progress.epoch < len(stage.epochs) and progress.since_best < config.patience:
-        began, began_cores, total = time.perf_counter(), time.process_time(), 0.0
+    began, began_cores = time.perf_counter(), time.process_time()
+    while not progress.has_ended:
+        total = 0.0
         _seed(config.seed, stage, progress.epoch, generator, processes)
         step = start_step = progress.epoch * steps_per_epoch
         before = stage.epochs.start * steps_per_epoch
@@ -121,16 +108,19 @@ def run_stage(
         processes.equalise([*stage.module.state_dict().values(), *average.tensors()])
         score = _score(stage, held_out, average, processes)
         progress.epoch += 1
-        progress.note(score, lambda: _standing(stage.module, optimiser, average))
+        progress.note(score, stands)
         guard.refresh()
+        # With the state of the epoch before, which was put on disk after its time was taken.
         seconds, cores = time.perf_counter() - began, time.process_time() - began_cores
+        began, began_cores = began + seconds, began_cores + cores
         loss = total / max(1, step - start_step)
         epoch = Epoch(stage.name, progress.epoch, loss, score.as_is, seconds, cores, score.scaled)
         history.add(epoch)
         on_epoch(epoch)
         if checkpoint is not None and processes.first:
-            progress.save(checkpoint, stage, guard, average, history)
-    standings = {criterion: best.standing for criterion, best in progress.best.items()}
+            beside = {**guard.numbers(), "history": history.to_json()}
+            checkpoint.save(progress.snapshot(stage.name, stands(), beside))
+    standings = progress.standings()
     stage.module.load_state_dict(standings[stage.criterion].averaged)
     stage.module.eval()
     return standings
@@ -152,81 +142,6 @@ def _score(stage: Stage, held_out: Rows, average: Average, processes: Processes)
         return held_out_score(stage.log_predictive, stage.probabilities, held_out, processes)
 
 
-def _standing(module: nn.Module, optimiser: torch.optim.Optimizer, average: Average) -> Standing:
-    moments = {name: tensor.clone() for name, tensor in optimiser_tensors(optimiser, module).items()}
-    return Standing(snapshot(module), moments, average.state(), average.steps)
-
-
-def _take_up(standing: Standing, module: nn.Module, optimiser: torch.optim.Optimizer, average: Average) -> None:
-    module.load_state_dict(standing.module)
-    restore_optimiser(optimiser, module, standing.optimiser)
-    average.load(standing.average, standing.averaged_steps)
-
-
 def _found(checkpoint: Checkpoint | None, stage: str) -> Snapshot | None:
     snapshot = checkpoint.load() if checkpoint is not None else None
     return snapshot if snapshot is not None and snapshot.stage == stage else None
-
-
-@dataclass(frozen=True)
-class Best:
-    """The best epoch by a criterion, and how things stood then."""
-
-    score: float
-    epoch: int  # how many had been done
-    standing: Standing
-
-
-@dataclass
-class Progress:
-    """Where a stage stands after an epoch."""
-
-    epoch: int = 0  # epochs done
-    best: dict[str, Best] = field(default_factory=dict)  # by criterion
-
-    @property
-    def since_best(self) -> int:
-        """Epochs since any score was better than all before."""
-        return self.epoch - max(best.epoch for best in self.best.values())
-
-    def note(self, score: Score, standing: Callable[[], Standing]) -> None:
-        """Keep how things stand, if a score is the best so far."""
-        better = [
-            criterion
-            for criterion in (AS_IS, SCALED)
-            if criterion not in self.best or score.by(criterion) < self.best[criterion].score
-        ]
-        if better:
-            now = standing()
-            self.best |= {criterion: Best(score.by(criterion), self.epoch, now) for criterion in better}
-
-    def save(self, checkpoint: Checkpoint, stage: Stage, guard: Guard, average: Average, history: History) -> None:
-        """Put everything that the next epoch depends on on disk."""
-        standings = {"now": _standing(stage.module, guard.optimiser, average)}
-        standings |= {criterion: best.standing for criterion, best in self.best.items()}
-        tensors = {f"{key}.{part}": getattr(of, part) for key, of in standings.items() for part in PARTS}
-        numbers = {
-            "epoch": self.epoch,
-            "best": {criterion: [best.score, best.epoch] for criterion, best in self.best.items()},
-            "averaged_steps": {key: of.averaged_steps for key, of in standings.items()},
-            "history": history.to_json(),
-        }
-        checkpoint.save(Snapshot(stage.name, tensors, {**numbers, **guard.numbers()}))
-
-    @classmethod
-    def restored(cls, snapshot: Snapshot, stage: Stage, guard: Guard, average: Average) -> "Progress":
-        """Take up a snapshot of this stage."""
-        numbers = snapshot.numbers
-        standings = {
-            key: Standing(
-                module=snapshot.tensors[f"{key}.module"],
-                optimiser=snapshot.tensors.get(f"{key}.optimiser", {}),
-                average=snapshot.tensors[f"{key}.average"],
-                averaged_steps=steps,
-            )
-            for key, steps in numbers["averaged_steps"].items()
-        }
-        _take_up(standings["now"], stage.module, guard.optimiser, average)
-        guard.resume(numbers)
-        best = {key: Best(score, epoch, standings[key]) for key, (score, epoch) in numbers["best"].items()}
-        return cls(numbers["epoch"], best)

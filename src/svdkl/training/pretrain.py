@@ -22,6 +22,8 @@ class PlainNet(nn.Module):
         Whether the network's features are the outputs themselves, so that the layer only passes them on.
     """
 
+    _best_to_scale: dict[str, Tensor] | None = None
+
     def __init__(
         self,
         net: nn.Module,
@@ -44,19 +46,23 @@ class PlainNet(nn.Module):
             nn.init.zeros_(layers[0].bias)
             self.layer.requires_grad_(False)
         self.likelihood = likelihood
-        self._best_to_scale: dict[str, Tensor] | None = None
 
-    def keep_best_to_scale(self, state: dict[str, Tensor]) -> None:
-        """Remember the state of the epoch that is best once its outputs are scaled to held-out rows."""
+    def keep_best_to_scale(self, state: dict[str, Tensor] | None) -> None:
+        """Remember the state at the epoch that is best once outputs are scaled to held-out rows, if it is another.
+
+        It is no part of what is saved: a model that was loaded has the one epoch that it was saved with.
+        """
         self._best_to_scale = state
 
     def best_to_scale(self) -> "PlainNet":
         """The network of that epoch: what a temperature or Gaussian processes are fitted to. A copy, or itself."""
-        if self._best_to_scale is None:
+        state = self._best_to_scale
+        if state is None:
             return self
-        network = copy.deepcopy(self)
-        network.load_state_dict(self._best_to_scale)
+        network = copy.copy(self)
         network._best_to_scale = None
+        network = copy.deepcopy(network)
+        network.load_state_dict(state)
         return network
 
     def probabilities(self, x: Tensor) -> Float[Tensor, "B C"]:

@@ -19,10 +19,10 @@ from svdkl.training.evidence import fit_held_out_evidence
 from svdkl.training.guard import snapshot
 from svdkl.training.history import Epoch, History
 from svdkl.training.initialise import start_from_linear
-from svdkl.training.loop import Standing, run_stage
+from svdkl.training.loop import run_stage
 from svdkl.training.pretrain import PlainNet
+from svdkl.training.progress import NOW, Standing, state_to_scale
 from svdkl.training.rows import InMemory, Rows, Source, map_inputs, map_rows
-from svdkl.training.scoring import AS_IS, SCALED
 from svdkl.training.stages import JOINT, head_stage, joint_stage, plain_stage
 
 SAMPLE_ROWS = 20_000  # that set the ranges of the features
@@ -82,8 +82,7 @@ def train(
     stage = plain_stage(plain, config, range(config.network_epochs))
     standings = {} if head_found else run_stage(stage, *common)
     if not with_head:
-        if standings[SCALED] is not standings[AS_IS]:
-            plain.keep_best_to_scale(standings[SCALED].averaged)
+        plain.keep_best_to_scale(state_to_scale(standings))
         return plain
     if config.recipe == "dnn_gp":
         return add_head(plain, source, held_out, config, options, history, checkpoint, on_epoch)
@@ -164,7 +163,7 @@ def _sample_features(net: nn.Module, source: Source, config: TrainingConfig, gen
 
 def _restore_net(net: nn.Module, found: Snapshot) -> None:
     """Give a network the numbers that a snapshot of a whole model has for it."""
-    state = found.tensors["now.module"]
+    state = found.tensors[f"{NOW}.module"]
     net.load_state_dict({name.removeprefix("net."): x for name, x in state.items() if name.startswith("net.")})
 
 

@@ -17,6 +17,8 @@ from svdkl.training.distributed import ALONE, Processes
 from svdkl.training.rows import Rows, rows_at_once
 
 AS_IS, SCALED = "as it is", "scaled"
+# Of log T before any row is seen: rows that are all predicted right have no best temperature above zero.
+PRIOR_DEVIATION = 0.5
 LOG_TEMPERATURES = torch.arange(-16, 25, dtype=torch.float64) / 16  # from 0.37 to 4.5
 
 
@@ -24,7 +26,7 @@ class Score(NamedTuple):
     """Mean negative log predictive probabilities of held-out rows."""
 
     as_is: float
-    scaled: float | None  # by the temperature that is best for them; None where there are no classes
+    scaled: float | None  # by the likeliest temperature, with what its prior takes; None where there are no classes
 
     def by(self, criterion: str) -> float:
         """The one that is asked for, or that there is."""
@@ -45,29 +47,34 @@ def held_out_score(
     log_predictive
         Log p(y_i) of each row.
     probabilities
-        Of all classes, (rows, C), where the targets are labels 0..C-1.
+        Of all classes, (rows, C), where the targets are labels 0..C-1; they say it all then.
     """
+    # Weights, the loss as it is, and that of each temperature.
     numbers = torch.zeros(2 + (0 if probabilities is None else len(LOG_TEMPERATURES)), dtype=torch.float64)
     for index in torch.arange(len(held_out))[processes.share(len(held_out))].split(rows_at_once(held_out.x)):
         rows = held_out.take(index)
         weight = torch.ones(len(rows), device=rows.x.device) if rows.weight is None else rows.weight
         numbers[0] += float(weight.sum())
         try:
-            numbers[1] -= float((weight * log_predictive(rows)).sum())
-            if probabilities is not None:
-                numbers[2:] += _scaled_losses(probabilities(rows), rows.y, weight)
+            if probabilities is None:
+                numbers[1] -= float((weight * log_predictive(rows)).sum())
+            else:
+                numbers[1:] += _losses(probabilities(rows), rows.y, weight)
         except NonFiniteFeaturesError:
             numbers[1:] = math.inf
     weights, *losses = processes.sums(numbers.tolist())
     as_is, *scaled = (_finite(loss / max(weights, 1e-300)) for loss in losses)
-    return Score(as_is, _lowest(scaled) if scaled else None)
+    if not scaled:
+        return Score(as_is, None)
+    priors = (0.5 * (LOG_TEMPERATURES / PRIOR_DEVIATION).square() / max(weights, 1e-300)).tolist()
+    return Score(as_is, _lowest([loss + prior for loss, prior in zip(scaled, priors)]))
 
 
-def _scaled_losses(probabilities: Float[Tensor, "B C"], labels: Tensor, weight: Float[Tensor, "B"]) -> Tensor:
-    """-Σ_i weight_i log p_i(y_i) of p^(1/T), normalised, for each temperature."""
+def _losses(probabilities: Float[Tensor, "B C"], labels: Tensor, weight: Float[Tensor, "B"]) -> Tensor:
+    """-Σ_i weight_i log p_i(y_i) of p as it is, and of p^(1/T), normalised, for each temperature."""
     log_p = probabilities.clamp_min(torch.finfo(probabilities.dtype).tiny).log()
     chosen = log_p.gather(1, labels.long().unsqueeze(1)).squeeze(1)
-    losses = []
+    losses = [-float((weight * chosen).sum())]
     for inverse in (-LOG_TEMPERATURES).exp().tolist():
         log_prob = inverse * chosen - (inverse * log_p).logsumexp(1)
         losses.append(-float((weight * log_prob).sum()))

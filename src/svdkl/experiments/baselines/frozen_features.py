@@ -11,7 +11,7 @@ from svdkl.experiments.datasets.dataset import Inputs
 
 
 class _OnFrozenFeatures(Refined):
-    """A network and, beside it, the same network with processes in its last layer's place."""
+    """A network and, beside it, the network of the same training with processes in its last layer's place."""
 
     network: NetworkClassifier | ImageClassifier | NetworkRegressor
     with_gps: NetworkClassifier | ImageClassifier | NetworkRegressor
