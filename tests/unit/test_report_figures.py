@@ -36,6 +36,7 @@ FIGURES = {
     "residuals": lambda: residuals(np.linspace(0, 1, 50), np.sin(np.arange(50.0)), np.full(50, 0.4), ODD, ODD),
     "residual": lambda: residuals(ONE, ONE, ONE, "", ODD),
     "learning": lambda: learning(["a", "a", "b", "b"], np.array([3.0, 2.0, np.nan, 1.0]), np.array([3, np.inf, 2, 1])),
+    "learning of classes": lambda: learning(["a", "b"], np.ones(2), np.ones(2), np.array([2.5, np.inf])),
     "one epoch": lambda: learning([ODD], ONE, ONE),
     "rejection": lambda: rejection([("total uncertainty", FEW, FEW), ("best possible order", FEW, FEW)], "y", True),
     "rejection of one": lambda: rejection([("total uncertainty", ONE, ONE)], ODD, False, ODD),

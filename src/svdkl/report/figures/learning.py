@@ -9,23 +9,37 @@ from svdkl.report.figures.canvas import BLUE, INK, MUTED, ORANGE, Canvas
 Reals = npt.NDArray[np.float64]
 
 
-def learning(stages: list[str], train_loss: Reals, held_out: Reals) -> str:
-    """One point an epoch; a line between stages, whose losses are not the same thing."""
+def learning(stages: list[str], train_loss: Reals, held_out: Reals, scaled: Reals | None = None) -> str:
+    """One point an epoch; a line between stages, whose losses are not the same thing.
+
+    Parameters
+    ----------
+    scaled
+        The held-out losses after the best temperature, of classes.
+    """
     with Canvas(600, 320) as canvas:
         axes = canvas.figure.add_subplot()
         epochs = np.arange(1, len(stages) + 1)
-        train_loss, held_out = (np.where(np.isfinite(part), part, np.nan) for part in (train_loss, held_out))
+        curves = [
+            (train_loss, BLUE, "-", "training loss"),
+            (held_out, ORANGE, "-", "held-out negative log probability"),
+        ]
+        if scaled is not None:
+            curves.append((scaled, ORANGE, "--", "the same with a temperature"))
         starts = [place for place in range(len(stages)) if place == 0 or stages[place] != stages[place - 1]]
         for start, end in zip(starts, [*starts[1:], len(stages)]):
             part = slice(start, end)
             marker = "o" if end - start < 15 else ""
             first = start == 0
-            for losses, colour, name in (
-                (train_loss, BLUE, "training loss"),
-                (held_out, ORANGE, "held-out negative log probability"),
-            ):
+            for losses, colour, line, name in curves:
                 axes.plot(
-                    epochs[part], losses[part], color=colour, marker=marker, markersize=4, label=name if first else None
+                    epochs[part],
+                    np.where(np.isfinite(losses), losses, np.nan)[part],
+                    color=colour,
+                    linestyle=line,
+                    marker=marker if line == "-" else "",
+                    markersize=4,
+                    label=name if first else None,
                 )
             if start:
                 axes.axvline(start + 0.5, color=MUTED, linewidth=1, linestyle=(0, (4, 3)))

@@ -54,10 +54,12 @@ def training(facts: Facts) -> Section:
     body = pairs(describe_model(estimator)) + folded("All options", pairs(options(estimator)))
     history = estimator.history_
     if history:
+        scaled = [epoch.scaled_nlp for epoch in history if epoch.scaled_nlp is not None]
         svg = learning(
             [STAGES.get(epoch.stage, epoch.stage) for epoch in history],
             np.array([epoch.train_loss for epoch in history]),
             np.array([epoch.held_out_nlp for epoch in history]),
+            np.array(scaled) if len(scaled) == len(history) else None,
         )
         best = min(epoch.held_out_nlp for epoch in history)
         panel = Panel(svg, f"Losses of {count(len(history), 'epoch')}; the best held-out one is {number(best)}.")
@@ -66,6 +68,11 @@ def training(facts: Facts) -> Section:
             "the second stage includes what the processes cost (the negative evidence lower bound), so only held-out "
             "lines compare across stages. Without held-out rows it is that of the training rows."
         )
+        if len(scaled) == len(history):
+            caption += (
+                " A network that goes on learning becomes too sure of itself, which one temperature puts right, and so "
+                "does the last stage of models with processes: these keep the epoch at which the dashed line is lowest."
+            )
         body += figure("learning", "Learning curves", [panel], caption)
         notes = [epoch.note for epoch in history if epoch.note]
         body += "".join(paragraph(note) for note in notes)
