@@ -56,5 +56,5 @@ def test_only_the_places_that_are_marked_change(results, tmp_path):
 
 def test_the_readme_is_what_the_results_say():
     readme = (REPOSITORY / "README.md").read_text()
-    assert "<!-- results: tabular nlp -->" in readme
+    assert "<!-- results: uci nlp -->" in readme
     assert fill_in(readme, REPOSITORY / "results") == readme, "run: python -m svdkl.experiments fill README.md"

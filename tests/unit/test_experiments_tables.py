@@ -168,9 +168,8 @@ def test_fewer_folds_and_rows_are_said(tmp_path):
     assert "`svm` was fitted to 20,000 of 418,328 rows." in covertype
     assert "`svm` (1 of" not in covertype
     assert "`ensemble` (0 of 1)" in covertype
-    assert "By the suite, fold(s) 0, 1 only: `svm`, `ensemble`." in adult
     assert "was fitted to" not in adult
-    assert "`svm` (1 of 2)" in adult
+    assert "`svm` (1 of" not in adult
 
 
 def test_fewer_seeds_are_said(tmp_path):
