@@ -60,7 +60,7 @@ def place(tmp_path, monkeypatch) -> Place:
     """Frequencies in place of all models, and tasks in this process."""
     place = Place(tmp_path / "results", tmp_path / "scratch")
     for name in MODELS:
-        monkeypatch.setitem(MODELS, name, Entry(lambda task: Frequencies(), name))
+        monkeypatch.setitem(MODELS, name, Entry(lambda *which: Frequencies(), name))
     monkeypatch.setitem(REFINEMENTS, "dnn_gp", REFINEMENTS["dnn_temperature"])  # frequencies have no features
     monkeypatch.setattr(Frequencies, "fits", 0)
 
@@ -375,7 +375,7 @@ class Halting(Frequencies):
 
 
 def test_time_before_a_cut_counts_and_checkpoints_go(place, monkeypatch):
-    monkeypatch.setitem(MODELS, "lightgbm", Entry(lambda task: Halting(), "halting"))
+    monkeypatch.setitem(MODELS, "lightgbm", Entry(lambda *which: Halting(), "halting"))
     task = Task("smoke", "tumours", "lightgbm", 0, 0)
     training = checkpoint_of(place.scratch, task).parent
     with pytest.raises(KeyboardInterrupt):
@@ -394,8 +394,8 @@ def test_time_before_a_cut_counts_and_checkpoints_go(place, monkeypatch):
 
 def test_sv_dkl_goes_on_from_the_networks_epochs(place, tmp_path, monkeypatch):
     options = {"hidden": (8,), "num_features": 3, "grid_size": 8, "max_iter": 6}
-    for name, own in {"dnn": {"recipe": "dnn"}, **FORKS}.items():
-        entry = Entry(lambda task, own=own: NetworkClassifier(**{**options, **own}), name)
+    for name, own in {"dnn": lambda dataset: {"recipe": "dnn"}, **FORKS}.items():
+        entry = Entry(lambda task, dataset, own=own: NetworkClassifier(**options, **own(dataset)), name)
         monkeypatch.setitem(MODELS, name, entry)
     tasks = {name: Task("smoke", "tumours", name, 0, 0) for name in ("dnn", *FORKS)}
     left = fork_of(place.scratch, tasks["svdkl"])
@@ -420,7 +420,7 @@ def test_sv_dkl_goes_on_from_the_networks_epochs(place, tmp_path, monkeypatch):
 
 def test_a_network_goes_on_from_its_checkpoint(place, tmp_path, monkeypatch):
     options = {"hidden": (8,), "num_features": 3, "grid_size": 8, "max_iter": 6, "evidence": False}
-    entry = Entry(lambda task: NetworkClassifier(recipe="svdkl", **options), "small")
+    entry = Entry(lambda *which: NetworkClassifier(recipe="svdkl", **options), "small")
     monkeypatch.setitem(MODELS, "svdkl", entry)
     task = Task("smoke", "tumours", "svdkl", 0, 0)
     run_task(SMOKE, task, tmp_path / "whole", tmp_path / "other")

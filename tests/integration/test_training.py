@@ -55,6 +55,38 @@ def test_every_recipe_learns_and_repeats_itself(recipe):
     assert stages == ["network"] * (4 if recipe == "svdkl" else 7) + ["joint"] * joint
 
 
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_steps_with_processes_may_have_other_rows(recipe, monkeypatch):
+    taken: list[int] = []
+    step = Guard.step
+
+    def spy(self: Guard, loss, clip, rows):
+        taken.append(rows)
+        return step(self, loss, clip, rows)
+
+    monkeypatch.setattr(Guard, "step", spy)
+    rows, held_out = blobs(600, 1), blobs(200, 2)
+    _, usual = run(recipe, rows, held_out, patience=100, evidence=False)
+    taken.clear()
+    _, history = run(recipe, rows, held_out, patience=100, evidence=False, joint_batch_size=256)
+    network, joint = len(history.of("network")), len(history.of("joint"))
+    assert taken == (9 * [64] + [24]) * network + [256, 256, 88] * joint
+    assert [e.held_out_nlp for e in usual.of("network")] == [e.held_out_nlp for e in history.of("network")]
+
+
+def test_an_average_reaches_back_over_as_many_rows_whatever_a_step_has(monkeypatch):
+    decays: list[float] = []
+    start = Average.__init__
+
+    def spy(self: Average, module: nn.Module, decay: float) -> None:
+        decays.append(decay)
+        start(self, module, decay)
+
+    monkeypatch.setattr(Average, "__init__", spy)
+    run("svdkl", blobs(100, 1), blobs(50, 2), averaging=0.9, joint_batch_size=128)
+    assert decays == pytest.approx([0.9, 0.81])
+
+
 def test_a_small_table_is_learned_by_heart_when_asked():
     generator = torch.Generator().manual_seed(0)
     rows = Rows(torch.randn(32, 5, generator=generator), torch.randint(4, (32,), generator=generator))
@@ -102,6 +134,7 @@ def test_the_best_state_comes_back_and_patience_ends_a_stage():
         lambda batch: -module.weight.sum(),
         lambda batch: -((module.weight - 1.0) ** 2).sum().expand(len(batch.x)),
         epochs=range(100),
+        batch_size=10,
     )
     rows = Rows(torch.zeros(10, 1), torch.zeros(10))
     config = TrainingConfig(

@@ -366,6 +366,7 @@ def test_uncertainty_adds_up_and_grows_away_from_the_data():
         ("max_iter", 0),
         ("max_iter", "some"),
         ("batch_size", 2.5),
+        ("joint_batch_size", 0),
         ("learning_rate_init", -1.0),
         ("alpha", float("nan")),
         ("validation_fraction", 1.0),

@@ -409,6 +409,14 @@ def test_inputs_of_kernels_are_of_unit_spread_and_mark_gaps():
     assert inputs[-1, 0] == 1
 
 
+def test_the_papers_form_has_the_papers_minibatches_where_it_names_them():
+    def rows_of_a_joint_step(model: str, dataset: str) -> object:
+        return make_baseline(model, "classification", dataset).settings()["joint_batch_size"]
+
+    assert rows_of_a_joint_step("svdkl_paper", "flights") == 50_000
+    assert rows_of_a_joint_step("svdkl_paper", "adult") == rows_of_a_joint_step("svdkl", "flights") == "auto"
+
+
 def test_names():
     for name in MODELS:
         assert TITLES[name]

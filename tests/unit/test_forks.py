@@ -12,7 +12,10 @@ from svdkl.estimators.keeping import Kept
 from svdkl.training.checkpoint import Checkpoint
 
 SMALL = {"hidden": (16,), "num_features": 6, "grid_size": 12, "random_state": 3, "dropout": 0.2}
-FORMS = {"default": {"recipe": "svdkl"}, "paper": {"recipe": "svdkl", "gps": "outputs", "evidence": False}}
+FORMS = {
+    "default": {"recipe": "svdkl"},
+    "paper": {"recipe": "svdkl", "gps": "outputs", "evidence": False, "joint_batch_size": 100},
+}
 
 
 @pytest.mark.parametrize("form", FORMS)

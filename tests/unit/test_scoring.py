@@ -99,6 +99,7 @@ def test_each_criterion_has_its_epoch(criterion: str) -> None:
         lambda batch: -module.turn - module.size,
         lambda batch: module.probabilities(batch.x).gather(1, batch.y[:, None]).log().squeeze(1),
         range(15),
+        4000,
         lambda batch: module.probabilities(batch.x),
         criterion,
     )

@@ -58,6 +58,13 @@ PARAMETERS = {
             "max_iter", "auto", whole("auto"), TRAINING, "Epochs of the network, or auto: fewer for large tables."
         ),
         Parameter("batch_size", "auto", whole("auto"), TRAINING, "Rows of a step, or auto: more for larger tables."),
+        Parameter(
+            "joint_batch_size",
+            "auto",
+            whole("auto"),
+            TRAINING,
+            "Rows of a step in which processes take part, or auto: as many.",
+        ),
         Parameter("learning_rate_init", 1e-3, number(), TRAINING, "Step size of the network."),
         Parameter("alpha", "auto", number("auto"), TRAINING, "Weight decay of the network, or auto."),
         Parameter("early_stopping", True, FLAG, TRAINING, "Stop when held-out rows get no better."),

@@ -167,7 +167,8 @@ def _seconds_of_evidence(model: SVDKL, rows: Rows, config: TrainingConfig) -> fl
 def _memory(estimator: Any, config: TrainingConfig, parameters: int, inputs: int, held_rows: int) -> int:
     """Bytes of the encoded rows, the parameters with the optimiser's moments, and one step."""
     layers = sum(estimator.network_options_["hidden"]) + estimator.num_features_ + 64 * inputs
-    step = FLOAT * LIVE_COPIES * config.batch_size * layers
+    largest = max(config.batch_size, (config.joint_batch_size or 0) if has_head(estimator) else 0)
+    step = FLOAT * LIVE_COPIES * min(largest, held_rows) * layers
     encoded = FLOAT * inputs * held_rows
     if has_head(estimator):
         features = estimator._num_outputs if estimator.gps == "outputs" else estimator.num_features_

@@ -56,8 +56,9 @@ class SVDKLRegressor(RegressorMixin, DeepKernelEstimator):  # type: ignore[misc]
         Whether the processes' posterior is fitted once more to the held-out rows.
     max_iter
         Epochs of the network; "auto" takes fewer for larger tables. With "dnn_gp" a third as many of the head follow.
-    batch_size
-        "auto" grows it with the table.
+    batch_size, joint_batch_size
+        Rows of a step, and of one in which processes take part. "auto" grows the first with the table; the second is
+        the same then.
     learning_rate_init, alpha
         Step size and weight decay of the network.
     early_stopping, n_iter_no_change
@@ -119,6 +120,7 @@ class SVDKLRegressor(RegressorMixin, DeepKernelEstimator):  # type: ignore[misc]
         evidence: Any = True,
         max_iter: Any = "auto",
         batch_size: Any = "auto",
+        joint_batch_size: Any = "auto",
         learning_rate_init: Any = 1e-3,
         alpha: Any = "auto",
         early_stopping: Any = True,
@@ -146,6 +148,7 @@ class SVDKLRegressor(RegressorMixin, DeepKernelEstimator):  # type: ignore[misc]
         self.evidence = evidence
         self.max_iter = max_iter
         self.batch_size = batch_size
+        self.joint_batch_size = joint_batch_size
         self.learning_rate_init = learning_rate_init
         self.alpha = alpha
         self.early_stopping = early_stopping

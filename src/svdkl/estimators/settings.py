@@ -74,6 +74,7 @@ def training_config(
         pretrain_epochs=before_head,
         joint_epochs=int(epochs) - before_head,
         batch_size=int(batch_size),
+        joint_batch_size=joint_batch_size(estimator),
         net_rate=float(estimator.learning_rate_init),
         variational_rate=LARGE_TABLE_RATE if num_rows >= MANY_ROWS else SMALL_TABLE_RATE,
         weight_decay=float(_chosen(estimator, "alpha", num_rows)),
@@ -81,6 +82,12 @@ def training_config(
         evidence=bool(estimator.evidence) and held_out,
         seed=seed,
     )
+
+
+def joint_batch_size(estimator: Any) -> int | None:
+    """Rows of a step in which processes take part; None for as many as of any other."""
+    value = estimator.joint_batch_size
+    return None if isinstance(value, str) and value == "auto" else int(value)
 
 
 def _chosen(estimator: Any, name: str, num_rows: int) -> Any:
@@ -164,7 +171,7 @@ def check_parameters(estimator: Any) -> None:
     for name in ("num_features", "n_iter_no_change", "dims_per_gp"):
         if not is_whole(getattr(estimator, name), 1):
             raise ValueError(f"Expected {name} to be a whole number of at least 1, got {getattr(estimator, name)!r}.")
-    for name in ("max_iter", "batch_size"):
+    for name in ("max_iter", "batch_size", "joint_batch_size"):
         value = getattr(estimator, name)
         if not (isinstance(value, str) and value == "auto") and not is_whole(value, 1):
             raise ValueError(f"Expected {name} to be 'auto' or a whole number of at least 1, got {value!r}.")

@@ -22,6 +22,8 @@ class TrainingConfig:
     evidence
         Whether the head's posterior is fitted once more to the held-out rows (recipes with a head). For classes, epochs
         are then chosen by their held-out score after a temperature.
+    batch_size, joint_batch_size
+        Rows of a step, and of one in which processes take part; as many, if it is None.
     net_rate, variational_rate, kernel_rate
         Step sizes of the parameter groups at the top of the schedule, which warms up and then falls to the end of the
         run, whatever its stages. The network's and the mixing's go on falling through the joint stage; posterior and
@@ -29,7 +31,8 @@ class TrainingConfig:
     patience
         Epochs without a better held-out score after which a stage ends.
     averaging
-        Decay of the running average of all weights, which is what is scored and kept; 0 for none.
+        Decay of the running average of all weights, which is what is scored and kept, in a step of ``batch_size`` rows;
+        0 for none.
     clip
         Largest norm of the gradient.
     """
@@ -38,6 +41,7 @@ class TrainingConfig:
     pretrain_epochs: int = 20
     joint_epochs: int = 10
     batch_size: int = 1024
+    joint_batch_size: int | None = None
     net_rate: float = 1e-3
     variational_rate: float = 1e-3
     kernel_rate: float = 1e-3
@@ -58,9 +62,10 @@ class TrainingConfig:
             value = getattr(self, field.name)
             if isinstance(value, (int, float)) and not (math.isfinite(value) and value >= 0):
                 raise ValueError(f"Expected {field.name} to be finite and at least 0, got {value}.")
-        for name in ("batch_size", "clip", "patience"):
-            if getattr(self, name) <= 0:
-                raise ValueError(f"Expected {name} to be above 0, got {getattr(self, name)}.")
+        for name in ("batch_size", "joint_batch_size", "clip", "patience"):
+            value = getattr(self, name)
+            if value is not None and value <= 0:
+                raise ValueError(f"Expected {name} to be above 0, got {value}.")
         if self.averaging >= 1:
             raise ValueError(f"Expected averaging, what a step leaves of the average, below 1, got {self.averaging}.")
 

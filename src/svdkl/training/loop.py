@@ -36,6 +36,7 @@ class Stage:
     loss: Callable[[Rows], Tensor]  # of a batch
     log_predictive: Callable[[Rows], Tensor]
     epochs: range  # of the run's: one schedule of rates spans its stages
+    batch_size: int
     probabilities: Callable[[Rows], Tensor] | None = None  # of all classes, where there are any
     criterion: str = AS_IS  # by which the epoch is chosen that the module is left at
 
@@ -71,10 +72,11 @@ def run_stage(
     """
     optimiser = make_optimiser(stage.groups)
     processes = joined()
-    steps_per_epoch = train.steps(config.batch_size)
+    steps_per_epoch = train.steps(stage.batch_size)
     run_steps, stage_steps = config.epochs * steps_per_epoch, len(stage.epochs) * steps_per_epoch
     guard = Guard(stage.module, optimiser, processes)
-    average = Average(stage.module, config.averaging)
+    # It reaches back over as many rows, however many a step has.
+    average = Average(stage.module, config.averaging ** (stage.batch_size / config.batch_size))
     if start is not None:
         start.take_up(stage.module, optimiser, average)
         guard.refresh()
@@ -95,7 +97,7 @@ def run_stage(
         step = start_step = progress.epoch * steps_per_epoch
         before = stage.epochs.start * steps_per_epoch
         stage.module.train()
-        for batch in train.batches(stage.epochs.start + progress.epoch, config.batch_size, generator, processes):
+        for batch in train.batches(stage.epochs.start + progress.epoch, stage.batch_size, generator, processes):
             in_run = rate_factor(before + step, run_steps, config.warmup_steps)
             in_stage = rate_factor(step, stage_steps, config.warmup_steps)
             set_rates(optimiser, in_run * guard.slowdown, in_stage * guard.slowdown)

@@ -30,6 +30,7 @@ def plain_stage(model: PlainNet, config: TrainingConfig, epochs: range) -> Stage
         loss,
         lambda batch: model.log_predictive(batch.x, batch.y),
         epochs,
+        config.batch_size,
         (lambda batch: model.probabilities(batch.x)) if isinstance(model.likelihood, Softmax) else None,
         # The plain network is used as it is; one that comes before a head is repaired with it.
         SCALED if config.evidence and config.recipe in WITH_HEAD else AS_IS,
@@ -64,6 +65,7 @@ def _bound_stage(
         lambda batch: -trained.elbo(batch.x, batch.y, num_data, batch.weight, generator, batch.part).value,
         lambda batch: trained.log_predictive(batch.x, batch.y),
         epochs,
+        config.joint_batch_size or config.batch_size,
         (lambda batch: trained.predict_proba(batch.x)) if isinstance(model.head.likelihood, Softmax) else None,
         SCALED if config.evidence else AS_IS,
     )
