@@ -4,9 +4,11 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.ticker import MaxNLocator
 
-from svdkl.report.figures.canvas import BLUE, INK, MUTED, ORANGE, Canvas
+from svdkl.report.figures.canvas import BLUE, INK, MUTED, ORANGE, Canvas, plain_log_axis
 
 Reals = npt.NDArray[np.float64]
+
+WIDE = 10.0  # from so many times the smallest loss on, the largest would press the others flat
 
 
 def learning(stages: list[str], train_loss: Reals, held_out: Reals, scaled: Reals | None = None) -> str:
@@ -51,6 +53,9 @@ def learning(stages: list[str], train_loss: Reals, held_out: Reals, scaled: Real
                 textcoords="offset points",
                 color=INK,
             )
+        losses = np.concatenate([losses[np.isfinite(losses)] for losses, *_ in curves])
+        if len(losses) and 0 < WIDE * losses.min() < losses.max():
+            plain_log_axis(axes, "y")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set(xlabel="epoch", ylabel="loss of a row", xlim=(0.5, len(stages) + 0.5))
         canvas.figure.legend(loc="outside lower center", ncols=2)
