@@ -9,6 +9,7 @@ from tolerances import close
 from torch import nn
 
 from svdkl import MLP, SVDKL, GPHead
+from svdkl.training import loop
 from svdkl.training.averaging import Average
 from svdkl.training.config import RECIPES, TrainingConfig
 from svdkl.training.distributed import ALONE, Processes
@@ -18,7 +19,7 @@ from svdkl.training.history import History
 from svdkl.training.initialise import start_from_linear
 from svdkl.training.loop import Stage, run_stage
 from svdkl.training.noise import ExpectedNoise
-from svdkl.training.optimisers import choose_groups, make_optimiser, rate_factor
+from svdkl.training.optimisers import choose_groups, make_optimiser, rate_factor, set_rates
 from svdkl.training.recipe import _renamed, train
 from svdkl.training.rows import InMemory, Rows
 from svdkl.training.scoring import held_out_score
@@ -74,6 +75,24 @@ def test_steps_with_processes_may_have_other_rows(recipe, monkeypatch):
     assert [e.held_out_nlp for e in usual.of("network")] == [e.held_out_nlp for e in history.of("network")]
 
 
+def test_rates_go_on_falling_whatever_rows_a_step_has(monkeypatch):
+    rates: list[float] = []
+
+    def spy(optimiser, in_run, in_stage):
+        rates.append(in_run)
+        set_rates(optimiser, in_run, in_stage)
+
+    monkeypatch.setattr(loop, "set_rates", spy)
+    run("svdkl", blobs(6000, 1), blobs(50, 2), patience=100, evidence=False, joint_batch_size=3000)
+    network, joint = rates[:-6], rates[-6:]  # 94 steps an epoch, and two
+    top = rates.index(max(rates))
+    assert len(network) == 4 * 94
+    assert top == 50
+    assert rates[top:] == sorted(rates[top:], reverse=True)
+    assert joint[0] == pytest.approx(network[-1], rel=0.02)
+    assert joint[-1] > 0.02  # half an epoch of the schedule is left at its last step
+
+
 def test_an_average_reaches_back_over_as_many_rows_whatever_a_step_has(monkeypatch):
     decays: list[float] = []
     start = Average.__init__
@@ -83,8 +102,9 @@ def test_an_average_reaches_back_over_as_many_rows_whatever_a_step_has(monkeypat
         start(self, module, decay)
 
     monkeypatch.setattr(Average, "__init__", spy)
-    run("svdkl", blobs(100, 1), blobs(50, 2), averaging=0.9, joint_batch_size=128)
-    assert decays == pytest.approx([0.9, 0.81])
+    for joint_batch_size in (128, 50_000):  # a step never has more rows than there are
+        run("svdkl", blobs(100, 1), blobs(50, 2), averaging=0.9, joint_batch_size=joint_batch_size)
+    assert decays == pytest.approx(2 * [0.9, 0.81])
 
 
 def test_a_small_table_is_learned_by_heart_when_asked():

@@ -90,6 +90,8 @@ def run_task(
 
     A model that keeps a checkpoint goes on from where an earlier process was cut off.
     """
+    # Before the fit, during which the sources on disk may become others.
+    where = provenance(task.seed, f"python -m svdkl.experiments {' '.join(task.arguments)}")
     dataset = load_dataset(task.dataset, data_dir, download)
     if dataset.task != suite.kind:
         raise ValueError(f"Expected a set for {suite.kind} in the suite {suite.name}, got {dataset.name}.")
@@ -138,7 +140,6 @@ def run_task(
     sizes |= {"n_columns": int(np.prod(fit.X.shape[1:])), "peak_memory": peak_memory()}
     if strange is not None:
         sizes["n_elsewhere"] = len(strange)
-    where = provenance(task.seed, f"python -m svdkl.experiments {' '.join(task.arguments)}")
     remove_remains(results, task, suite.results_of(task.model, task.share))
     for name, outcome in outcomes.items():
         keep_scratch(folder_of(scratch, task, name), models[name], outcome, rows.test)

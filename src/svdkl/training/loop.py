@@ -73,10 +73,11 @@ def run_stage(
     optimiser = make_optimiser(stage.groups)
     processes = joined()
     steps_per_epoch = train.steps(stage.batch_size)
-    run_steps, stage_steps = config.epochs * steps_per_epoch, len(stage.epochs) * steps_per_epoch
+    network_steps = train.steps(config.batch_size)  # of an epoch: the run's schedule and the average count in them
+    as_large = network_steps / steps_per_epoch  # a step of this stage, by the rows that it stands for
+    run_steps, stage_steps = config.epochs * network_steps, len(stage.epochs) * steps_per_epoch
     guard = Guard(stage.module, optimiser, processes)
-    # It reaches back over as many rows, however many a step has.
-    average = Average(stage.module, config.averaging ** (stage.batch_size / config.batch_size))
+    average = Average(stage.module, config.averaging**as_large)
     if start is not None:
         start.take_up(stage.module, optimiser, average)
         guard.refresh()
@@ -98,7 +99,7 @@ def run_stage(
         before = stage.epochs.start * steps_per_epoch
         stage.module.train()
         for batch in train.batches(stage.epochs.start + progress.epoch, stage.batch_size, generator, processes):
-            in_run = rate_factor(before + step, run_steps, config.warmup_steps)
+            in_run = rate_factor((before + step) * as_large, run_steps, config.warmup_steps)
             in_stage = rate_factor(step, stage_steps, config.warmup_steps)
             set_rates(optimiser, in_run * guard.slowdown, in_stage * guard.slowdown)
             choose_groups(optimiser, step)

@@ -59,7 +59,7 @@ def choose_groups(optimiser: torch.optim.Optimizer, step: int) -> None:
                 parameter.requires_grad_(step % group["every"] == 0)
 
 
-def rate_factor(step: int, num_steps: int, warmup_steps: int) -> float:
+def rate_factor(step: int | float, num_steps: int, warmup_steps: int) -> float:
     """Linear warm-up, then half a cosine down to a hundredth."""
     warmup = min(warmup_steps, num_steps // 4)
     if step < warmup:
