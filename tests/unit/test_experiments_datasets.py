@@ -209,6 +209,7 @@ def test_airline_from_the_published_files(ending, tmp_path, monkeypatch):
     (folder / "plane-data.csv").write_text(PLANES)
     refused(lambda: load_airline(tmp_path), "5,800,000 complete flights", str(folder), "got 2")
     monkeypatch.setattr(flights, "FEWEST_OF_2008", 2)
+    (folder / "2007.csv").write_text(FLIGHTS.replace("2008,", "2007,"))  # another year beside it is passed over
     dataset = load_airline(tmp_path)
     assert tuple(dataset.table.column_names) == FEATURES
     assert dataset.target.tolist() == [0, 1]

@@ -65,6 +65,8 @@ def test_lines():
         "NLP no difference beyond the spread (-0.05000 ± 0.21213, 2 runs).",
         "SV-DKL against GP on frozen features: accuracy no spread known (-0.03000, 1 run); "
         "NLP no spread known (+0.20000, 1 run).",
+        "SV-DKL against LightGBM: accuracy worse (-0.06000 ± 0.01414, 2 runs); "
+        "NLP no difference beyond the spread (+0.10000 ± 0.14142, 2 runs).",
     ]
 
 

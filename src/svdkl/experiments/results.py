@@ -8,7 +8,7 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from fractions import Fraction
@@ -116,6 +116,11 @@ def read_results(root: Path, suite: Suite, damaged: Literal["refused", "skipped"
             for folder in sorted((root / suite.name / dataset / model).glob(RUNS)):
                 if folder.is_dir() and (damaged == "refused" or is_whole(folder)):
                     yield Result(dataset, model, folder.name, *(_read(folder / f"{name}.json") for name in FILES))
+
+
+def values_of(results: Iterable[Result], key: str) -> list[float]:
+    """The numbers that results have under a key, of those that have one."""
+    return [float(result.metrics[key]) for result in results if result.metrics.get(key) is not None]
 
 
 def is_whole(folder: Path) -> bool:

@@ -10,6 +10,7 @@ from svdkl.experiments.results import Result
 from svdkl.experiments.suite import Suite
 
 OURS = ("svdkl_paper", "svdkl")
+TODAY = ("laplace", "ensemble", "lightgbm")  # what people use now; our defaults are compared with them, too
 RIVALS = ("dnn", "cnn", "dnn_temperature", "dnn_plus", "cnn_plus", "dnn_gp", "cnn_gp")
 
 
@@ -71,7 +72,7 @@ def verdicts(suite: Suite, by_model: dict[str, list[Result]]) -> list[str]:
     """A line for each of our models and each rival on one set, on its first two measures."""
     lines = []
     for own in OURS:
-        for rival in RIVALS:
+        for rival in (*RIVALS, *TODAY) if own == "svdkl" else RIVALS:
             found = [
                 compare(measure, by_model.get(own, ()), by_model.get(rival, ())) for measure in MEASURES[suite.kind][:2]
             ]

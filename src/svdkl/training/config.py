@@ -9,7 +9,7 @@ WITH_HEAD = ("dnn_gp", "svdkl")
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """The recipe and its numbers. With every recipe the network sees the same number of epochs in all.
+    """The recipe and its numbers. With every recipe the network may see the same number of epochs in all.
 
     Attributes
     ----------

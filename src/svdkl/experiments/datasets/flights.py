@@ -28,6 +28,7 @@ FEATURES = ("Month", "DayofMonth", "DayOfWeek", "DepTime", "ArrTime", "AirTime",
 CLASSES = ("on time", "late")
 HELD_OUT = 100_000
 ROWS, LATE = 3_072_570, 1_165_661
+PAPERS_YEAR = 2008
 FEWEST_OF_2008 = 5_800_000  # the year has about 5.9 million complete flights
 STEM = "flights_us_complete8"
 RECORDED = (*FEATURES[:7], "ArrDelay", "TailNum", "Year")
@@ -74,7 +75,7 @@ def locate_airline(data_dir: Path | None = None, download: bool = False) -> tupl
 
 
 def load_airline(data_dir: Path | None = None, download: bool = False) -> Dataset:
-    """The flights of ``airline/*.csv``, plain or bz2, with the planes' build years from ``airline/plane-data.csv``.
+    """The flights of 2008 in ``airline/*.csv``, plain or bz2, with build years from ``airline/plane-data.csv``.
 
     A flight without one of the eight features or the delay is left out, and so is one before its plane was built.
     """
@@ -111,7 +112,7 @@ def _build_years(path: Path) -> dict[str, int]:
 
 
 def _complete_flights(path: Path, built: dict[str, int]) -> Iterator[pa.Table]:
-    """The flights of a file for which everything is known, part by part: a year has seven million."""
+    """The year's flights of a file for which everything is known, part by part: there are seven million."""
     numbers = {name: pa.float64() for name in RECORDED if name != "TailNum"}
     convert = pyarrow.csv.ConvertOptions(
         column_types={**numbers, "TailNum": pa.string()}, include_columns=list(RECORDED), null_values=["NA", ""]
@@ -122,6 +123,7 @@ def _complete_flights(path: Path, built: dict[str, int]) -> Iterator[pa.Table]:
         with pa.input_stream(path, compression="detect") as stream:
             for batch in pyarrow.csv.open_csv(stream, convert_options=convert):
                 table = pa.table(batch)
+                table = table.filter(pc.equal(table.column("Year"), PAPERS_YEAR))
                 year = pc.take(years, pc.index_in(table.column("TailNum"), value_set=planes))
                 age = pc.subtract(table.column("Year"), year)
                 whole = table.append_column("PlaneAge", age).select([*FEATURES, "ArrDelay"]).drop_null()
