@@ -43,8 +43,9 @@ def test_suites_are_whole():
     assert SUITES["airline"].results_of("dnn", Fraction(1, 3)) == ("dnn",)  # parts are for Figure 2 alone
     assert [task.fold for task in uci if (task.dataset, task.model) == ("covertype", "ensemble")] == [0]
     airline = list(SUITES["airline"].tasks())
-    assert len(airline) == 6 + 3 * 2
-    assert {task.model for task in airline if task.share != 1} == {"dnn", "svdkl"}
+    assert len(airline) == 3 + 3 * 3 + 3 * 2
+    assert {task.model for task in airline if task.seed} == {"dnn", "svdkl_paper", "svdkl"}
+    assert {(task.model, task.seed) for task in airline if task.share != 1} == {("dnn", 0), ("svdkl", 0)}
     images = list(SUITES["images"].tasks())
     assert {task.dataset for task in images if task.model in GP_RIVALS} == {"mnist", "mnist_binary"}
     assert {task.dataset for task in images if task.model == "ensemble"} == {"mnist_binary", "mnist", "cifar10"}
@@ -60,7 +61,7 @@ def test_selection():
     assert parse_only(" model=svdkl, dataset = mnist ,") == {"model": {"svdkl"}, "dataset": {"mnist"}}
     refused(lambda: parse_only("adult"), "dataset=", "'adult'")
     refused(lambda: parse_only("dataset="), "'dataset='")
-    airline = select(get_suite("airline"), parse_only("share=1/50,share=1,model=svdkl"))
+    airline = select(get_suite("airline"), parse_only("share=1/50,share=1,model=svdkl,seed=0"))
     assert [str(task) for task in airline] == ["flights svdkl fold0-seed0-share1of50", "flights svdkl fold0-seed0"]
     uci = get_suite("uci")
     refused(lambda: select(uci, parse_only("dataset=covertype,model=svm,fold=3")), "uci", "--dry-run without --only")

@@ -54,7 +54,8 @@ class Suite:
     fewer_folds
         The folds of a set and model that has not all of them; it may have none.
     parts
-        Shares of the training rows that the models in ``models_on_parts`` are fitted to as well.
+        Shares of the training rows that the models in ``models_on_parts`` are fitted to as well, on the first fold and
+        with the first seed.
     max_rows
         Training rows at most, drawn at random; None for all.
     max_epochs
@@ -83,8 +84,9 @@ class Suite:
     def tasks(self) -> Iterator[Task]:
         """All fits, one data set after the other, and on it one run of all models after the other."""
         every = product(self.datasets, self.shares, self.folds, self.seeds, self.models)
+        first = (self.folds[0], self.seeds[0])
         for dataset, share, fold, seed, model in every:
-            on_share = share == WHOLE or model in self.models_on_parts
+            on_share = share == WHOLE or (model in self.models_on_parts and (fold, seed) == first)
             if on_share and fold in self.folds_of(dataset, model) and seed in self.seeds_of(dataset, model):
                 yield Task(self.name, dataset, model, fold, seed, share)
 
