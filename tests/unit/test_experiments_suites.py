@@ -262,4 +262,8 @@ def test_the_commit_of_a_project_around_the_package_is_not_ours(tmp_path, monkey
     subprocess.run([*git, "add", "."], check=True, cwd=tmp_path)
     assert provenance._code()["dirty"] is True
     subprocess.run([*git, "commit", "-q", "-m", "ours"], check=True, cwd=tmp_path)
-    assert provenance._code()["dirty"] is False
+    ours = provenance._code()
+    assert ours["dirty"] is False
+    # A commit that leaves the sources as they are changes no figure.
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "documents"], check=True, cwd=tmp_path)
+    assert provenance._code() == ours

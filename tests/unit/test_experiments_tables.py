@@ -1,6 +1,7 @@
 """Tables come from folders of results alone."""
 
 import json
+import shutil
 from fractions import Fraction
 from pathlib import Path
 
@@ -115,7 +116,14 @@ def test_the_papers_figures_stand_beside_ours(tmp_path):
     assert rows["SV-DKL"].endswith("| - | - | - |")
     assert "other rows, other accuracies" in text
     # Of the run that has no core seconds nothing is said.
-    assert "Core seconds of training, as a multiple of the network's: SV-DKL 1.25 (in the paper 7.5)." in text
+    assert "Core seconds of training, as a multiple of the network's: SV-DKL 1.25." in text
+    for model, seconds in (("dnn", 200.0), ("svdkl_paper", 340.0)):
+        numbers = scores(0.7, 0.5, train_core_seconds=seconds)
+        put(tmp_path, "airline", "flights", model, (0, 1), **numbers)
+    ratios = "SV-DKL as in the paper 1.70 over 1 of 2 runs (in the paper 7.5), SV-DKL 1.25."
+    assert ratios in suite_tables(get_suite("airline"), tmp_path)
+    for model in ("dnn", "svdkl_paper"):
+        shutil.rmtree(tmp_path / f"airline/flights/{model}/fold0-seed1")
     path = tmp_path / "airline/flights/svdkl/fold0-seed0/provenance.json"
     for other in ({"commit": "another"}, {"machine": {**PROVENANCE["machine"], "processor": "Slide rule"}}):
         path.write_text(json.dumps({**PROVENANCE, **other}))
@@ -131,6 +139,27 @@ def test_a_mean_of_fewer_folds_is_not_the_best(tmp_path):
     assert "| SV-DKL | **0.8000** ± 0.0000 | **0.4000** ± 0.0000 |" in text
     assert "| five networks | 0.9000 | 0.3000 |" in text
     assert "SV-DKL against five networks: accuracy no spread known (-0.10000, 1 run)" in text
+
+
+def test_a_mean_of_other_folds_is_not_the_best(tmp_path):
+    for fold in range(5):
+        for model, accuracy, folds in (("dnn", 0.7, (0, 1, 2, 3)), ("svdkl", 0.8, (1, 2, 3, 4))):
+            if fold in folds:
+                put(tmp_path, "uci", "adult", model, (fold, 0), **scores(accuracy, 0.5))
+    assert "**" not in suite_tables(get_suite("uci"), tmp_path)
+
+
+def test_epochs_stand_below_the_table(tmp_path):
+    for fold, (network, joint, kept) in enumerate(((7, 4, 3), (8, 5, 0))):
+        stages = {"network": {"epochs": network, "kept": network}}
+        put(tmp_path, "uci", "adult", "dnn", (fold, 0), findings={"stages": stages}, **scores(0.7, 0.5))
+        stages = {**stages, "joint": {"epochs": joint, "kept": kept}}
+        put(tmp_path, "uci", "adult", "svdkl", (fold, 0), findings={"stages": stages}, **scores(0.7, 0.5))
+    found = {"stages": {"network": {"epochs": 6}}}  # results of earlier versions do not say which was kept
+    put(tmp_path, "uci", "adult", "dnn_plus", (0, 0), findings=found, **scores(0.7, 0.5))
+    text = suite_tables(get_suite("uci"), tmp_path)
+    assert "of the same budget: network 7.5, network, one more layer 6, SV-DKL 12. No epoch" in text
+    assert "than its start, which was kept: SV-DKL (1 of 2 runs)." in text
 
 
 def test_trees_that_had_not_stopped_growing_better_are_named(tmp_path):
@@ -221,15 +250,17 @@ def test_models_that_time_has_ended_say_how_far_they_came(tmp_path):
 
 def test_parts_of_the_rows_have_a_table_of_their_own(tmp_path):
     for share, rows, accuracy in (("1/50", 60, 0.6), ("1/3", 1000, 0.65), ("1", 3000, 0.7)):
-        put(tmp_path, "airline", "flights", "dnn", (0, 0), share, **scores(accuracy, 0.5, n_train=rows))
+        found = {"stages": {"network": {"epochs": 4}, "joint": {"epochs": 2}}} if share == "1/3" else {}
+        numbers = scores(accuracy, 0.5, n_train=rows, train_core_seconds=None if share == "1" else 150.0)
+        put(tmp_path, "airline", "flights", "dnn", (0, 0), share, found, **numbers)
     put(tmp_path, "airline", "flights", "lightgbm", (0, 0), **scores(0.9, 0.4, n_train=3000))
     whole, parts = suite_tables(get_suite("airline"), tmp_path, ["a.svg"]).split("## flights, by training rows")
     assert "| network | 0.7000 | 0.5000 | " in whole
     lines = [line for line in parts.splitlines() if line.startswith("| network")]
     assert lines == [
-        "| network | 1/50 | 60 | 0.6000 | 0.5000 | 2 min | 1 |",
-        "| network | 1/3 | 1,000 | 0.6500 | 0.5000 | 2 min | 1 |",
-        "| network | 1 | 3,000 | 0.7000 | 0.5000 | 2 min | 1 |",
+        "| network | 1/50 | 60 | 0.6000 | 0.5000 | - | 2 min | 1 |",
+        "| network | 1/3 | 1,000 | 0.6500 | 0.5000 | 6 | 2 min | 1 |",
+        "| network | 1 | 3,000 | 0.7000 | 0.5000 | - | - | 1 |",
     ]
     assert "LightGBM" not in parts
     assert "Runs are missing: `dnn` on 1/10, `svdkl` on 1/50, `svdkl` on 1/10, `svdkl` on 1/3, `svdkl` on 1." in parts

@@ -47,6 +47,7 @@ def test_differences_are_of_the_same_runs():
         (NLP, (0.0, 0.0), "no difference beyond the spread"),
         (ACCURACY, (0.1, 0.1), "better"),
         (ACCURACY, (0.1,), "no spread known"),
+        (NLP, (-0.000144, -0.000838), "no difference beyond the spread"),  # mean and deviation are printed as 0.00049
     ],
 )
 def test_words(measure, differences, verdict):

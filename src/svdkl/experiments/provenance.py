@@ -33,12 +33,14 @@ def provenance(seed: int, command: str) -> dict[str, Any]:
 
 
 def _code() -> dict[str, Any]:
-    """The commit of the package's sources, and whether they differ from it; None where they are under no git."""
+    """The last commit to the package's sources, and whether they differ from it; None where they are under no git.
+
+    Only what is part of the package can change a figure; documents and results lie in the same repository.
+    """
     known = _git("ls-files", "--error-unmatch", "--", str(SOURCE))  # else git is that of another project around it
-    commit = None if known is None else _git("rev-parse", "HEAD")
-    # Only what is part of the package can change a figure; results lie in the same repository.
+    commit = None if known is None else _git("log", "-1", "--format=%H", "--", str(SOURCE.parent)) or None
     changes = _git("status", "--porcelain", "--", str(SOURCE.parent))
-    return {"commit": commit, "dirty": None if commit is None else bool(changes)}
+    return {"commit": commit, "dirty": None if known is None else bool(changes)}
 
 
 def _git(*arguments: str) -> str | None:

@@ -1,6 +1,8 @@
 """What there is to say below a table: which models had less than others, times, and verdicts."""
 
 import math
+from statistics import mean
+from typing import Any
 
 from svdkl.experiments.baselines import TITLES
 from svdkl.experiments.datasets import ELSEWHERE
@@ -16,7 +18,8 @@ CORE_SECONDS = "train_core_seconds"
 
 def remarks(suite: Suite, dataset: str, by_model: ByModel) -> list[str]:
     """What there is to say below a set's table."""
-    parts = [_missing(suite, dataset, by_model), _unseen(dataset, by_model), _times(dataset, by_model)]
+    parts = [_missing(suite, dataset, by_model), _unseen(dataset, by_model)]
+    parts += [_times(dataset, by_model), _epochs(by_model)]
     places = sorted({table.place for table in tables_on(dataset) if set(suite.results) & set(table.figures[dataset])})
     if places:
         remark = REMARKS.get(dataset, "")
@@ -115,7 +118,7 @@ def _times(dataset: str, by_model: ByModel) -> str:
     """How many times as long as the network alone SV-DKL trains, over the runs that both have.
 
     In seconds of cores, which other work on the machine lengthens less than those of the clock, and of fits by the same
-    commit on the same processor; others do not count.
+    code on the same processor; others do not count.
     """
     networks = {result.run: result for result in by_model.get("dnn") or by_model.get("cnn", [])}
     ratios = []
@@ -124,12 +127,40 @@ def _times(dataset: str, by_model: ByModel) -> str:
         counted = [pair for pair in pairs if _timed_alike(*pair)]
         if counted:
             own, network = (sum(result.metrics[CORE_SECONDS] for result in side) for side in zip(*counted))
-            ratios.append(f"{TITLES[model]} {own / network:.2f}")
-    if not ratios:
-        return ""
-    papers = time_ratio(dataset)
-    paper = "" if papers is None else f" (in the paper {papers:.1f})"
-    return f"Core seconds of training, as a multiple of the network's: {', '.join(ratios)}{paper}."
+            over = f" over {len(counted)} of {len(pairs)} runs" if len(counted) < len(pairs) else ""
+            papers = time_ratio(dataset) if model == "svdkl_paper" else None
+            paper = "" if papers is None else f" (in the paper {papers:.1f})"
+            ratios.append(f"{TITLES[model]} {own / network:.2f}{over}{paper}")
+    return f"Core seconds of training, as a multiple of the network's: {', '.join(ratios)}." if ratios else ""
+
+
+def _epochs(by_model: ByModel) -> str:
+    """For how many epochs each network was trained, with or without a head, and whose last stage was of no use."""
+    means, in_vain = [], []
+    for model in ("dnn", "cnn", "dnn_plus", "cnn_plus", *OURS):
+        results = [result for result in by_model.get(model, []) if stages_of(result)]
+        if results:
+            means.append(f"{TITLES[model]} {mean(map(epochs_of, results)):.3g}")
+            unused = sum(list(stages_of(result).values())[-1].get("kept") == 0 for result in results)
+            if unused:
+                in_vain.append(f"{TITLES[model]} ({unused} of {len(results)} runs)")
+    sentences = [f"Mean epochs of the network, of the same budget: {', '.join(means)}."] if means else []
+    if in_vain:
+        sentences.append(
+            f"No epoch of the last stage was better on the validation rows than its start, which was kept: "
+            f"{', '.join(in_vain)}."
+        )
+    return " ".join(sentences)
+
+
+def stages_of(result: Result) -> dict[str, dict[str, Any]]:
+    """Epochs and seconds of each stage of a run's training, where they are known."""
+    return dict(result.config.get("findings", {}).get("stages", {}))
+
+
+def epochs_of(result: Result) -> int:
+    """Of all stages of a run's training; 0 where they are not known."""
+    return sum(stage["epochs"] for stage in stages_of(result).values())
 
 
 def _timed_alike(one: Result, other: Result) -> bool:

@@ -11,7 +11,7 @@ from svdkl.experiments.baselines import TITLES
 from svdkl.experiments.measures import MEASURES, OUTSIDE, Measure
 from svdkl.experiments.paper import tables_on
 from svdkl.experiments.progress import duration
-from svdkl.experiments.remarks import ByModel, remarks, seeds_on
+from svdkl.experiments.remarks import CORE_SECONDS, ByModel, epochs_of, remarks, seeds_on
 from svdkl.experiments.results import Result, read_results, values_of
 from svdkl.experiments.suite import WHOLE, Suite
 
@@ -89,9 +89,10 @@ def outside_table(suite: Suite, dataset: str, by_model: ByModel) -> list[str]:
 
 
 def sizes_table(suite: Suite, results: list[Result]) -> str:
-    """How a set's first two measures and the time of training change with the rows."""
+    """How a set's first two measures, the epochs and the time of training change with the rows."""
     measures = MEASURES[suite.kind][:2]
-    titles = ["model", "share", "training rows", *(measure.title for measure in measures), "training", "runs"]
+    titles = ["model", "share", "training rows", *(measure.title for measure in measures)]
+    titles += ["epochs", "training, of a core", "runs"]
     lines = [row(titles), row(["---"] * len(titles))]
     for model in suite.models_on_parts:
         for share in suite.shares:
@@ -99,8 +100,9 @@ def sizes_table(suite: Suite, results: list[Result]) -> str:
             if group:
                 rows = f"{round(mean(values_of(group, 'n_train'))):,}"
                 cells = [column(measure, [group])[0] for measure in measures]
-                time = _mean_time(group, "train_seconds")
-                lines.append(row([TITLES[model], str(share), rows, *cells, time, str(len(group))]))
+                epochs = mean(map(epochs_of, group))
+                cost = [f"{epochs:.3g}" if epochs else "-", _mean_time(group, CORE_SECONDS)]
+                lines.append(row([TITLES[model], str(share), rows, *cells, *cost, str(len(group))]))
     return "\n".join(lines)
 
 
@@ -113,9 +115,9 @@ def _missing_sizes(suite: Suite, results: list[Result]) -> list[str]:
 
 def column(measure: Measure, groups: list[list[Result]]) -> list[str]:
     """The cells of a column; models that lack some folds, and so have been scored on other rows, are not the best."""
-    folds = [len({result.run.partition("-")[0] for result in results}) for results in groups]
+    folds = [{result.run.partition("-")[0] for result in results} for results in groups]
     values = [values_of(results, measure.key) for results in groups]
-    return _cells(measure, values, [number == max(folds) for number in folds])
+    return _cells(measure, values, [own == set().union(*folds) for own in folds])
 
 
 def _cells(measure: Measure, values: list[list[float]], comparable: list[bool] | None = None) -> list[str]:

@@ -28,24 +28,28 @@ class Comparison:
         return mean(self.differences)
 
     @property
+    def digits(self) -> int:
+        """One more than in tables, where means and spreads of differences would often look the same."""
+        return self.measure.digits + 1
+
+    @property
     def spread(self) -> float | None:
         """Standard deviation of the differences; a single run has none."""
         return stdev(self.differences) if len(self.differences) > 1 else None
 
     @property
     def verdict(self) -> str:
-        """Better or worse if the mean difference is larger than the spread."""
+        """Better or worse if the mean difference is larger than the spread, as both are printed."""
         if self.spread is None:
             return "no spread known"
-        if abs(self.mean) <= self.spread:
+        if abs(round(self.mean, self.digits)) <= round(self.spread, self.digits):
             return "no difference beyond the spread"
         return "better" if self.measure.distance(self.mean) < 0 else "worse"
 
     @property
     def text(self) -> str:
         """The verdict and its numbers."""
-        # One digit more than in tables, where means and spreads of differences would often look the same.
-        runs, digits = len(self.differences), self.measure.digits + 1
+        runs, digits = len(self.differences), self.digits
         spread = "" if self.spread is None else f" ± {self.spread:.{digits}f}"
         counted = "1 run" if runs == 1 else f"{runs} runs"
         if self.mixed:

@@ -7,7 +7,8 @@ import numpy as np
 
 from svdkl.experiments.baselines import TITLES
 from svdkl.experiments.measures import MEASURES
-from svdkl.experiments.results import Result, read_results
+from svdkl.experiments.remarks import CORE_SECONDS
+from svdkl.experiments.results import Result, read_results, values_of
 from svdkl.experiments.suite import WHOLE, Suite
 from svdkl.report.figure_files import standalone
 from svdkl.report.figures.scaling import Curve, scaling
@@ -24,9 +25,10 @@ def write_figures(suite: Suite, root: Path) -> list[Path]:
         results = [result for result in found if result.dataset == dataset]
         if all(result.share == WHOLE for result in results):
             continue
-        for key, label, log in ((measure.key, measure.title, False), ("train_seconds", "seconds of training", True)):
+        # Seconds of the clock are also those of what else the machine did.
+        for key, label, log in ((measure.key, measure.title, False), (CORE_SECONDS, "core seconds of training", True)):
             curves = [_curve([r for r in results if r.model == model], key) for model in suite.models_on_parts]
-            levels = [float(result.metrics[key]) for result in results if result.model == LEVEL]
+            levels = values_of((result for result in results if result.model == LEVEL), key)
             level = (TITLES[LEVEL], mean(levels)) if levels else None
             svg = scaling([curve for curve in curves if len(curve.rows)], level, label, log)
             path = root / suite.name / f"{dataset}-{key}.svg"
@@ -37,6 +39,7 @@ def write_figures(suite: Suite, root: Path) -> list[Path]:
 
 def _curve(results: list[Result], key: str) -> Curve:
     """One point for each share of the rows; folds differ by a row or two."""
+    results = [result for result in results if result.metrics.get(key) is not None]
     shares = sorted({result.share for result in results})
     groups = [[result.metrics for result in results if result.share == share] for share in shares]
     rows = [mean(float(metrics["n_train"]) for metrics in group) for group in groups]

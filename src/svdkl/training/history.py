@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,9 @@ class Epoch:
         Mean negative log probability of the held-out rows, as it is and, for classes, with the best temperature.
     seconds, core_seconds
         On the clock, and of all cores together.
+    kept
+        Whether the stage left its module with the weights of this epoch; where it does so of none, with those that it
+        started from.
     """
 
     stage: str
@@ -27,6 +30,7 @@ class Epoch:
     core_seconds: float | None = None
     scaled_nlp: float | None = None
     note: str = ""
+    kept: bool = False
 
 
 @dataclass
@@ -39,17 +43,14 @@ class History:
     def add(self, epoch: Epoch) -> None:
         """Record an epoch, on disk at once."""
         self.epochs.append(epoch)
-        if self.path is None:
-            return
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self.path.open("a") as lines:
-                lines.write(json.dumps(asdict(epoch)) + "\n")
-        except OSError as error:
-            raise OSError(
-                f"Expected to write an epoch to {self.path}, but that failed ({error}): what was saved before is still "
-                f"there; free some space or choose another folder, then resume."
-            ) from error
+        self._write([epoch], "a")
+
+    def keep(self, stage: str, number: int) -> None:
+        """Mark the epoch whose weights a stage ended with; 0 stands for those that it started from."""
+        self.epochs = [
+            replace(epoch, kept=epoch.epoch == number) if epoch.stage == stage else epoch for epoch in self.epochs
+        ]
+        self._write(self.epochs, "w")
 
     def to_json(self) -> list[dict[str, Any]]:
         """All epochs as plain dictionaries."""
@@ -58,9 +59,21 @@ class History:
     def restore(self, epochs: Sequence[dict[str, Any]]) -> None:
         """Go on from these epochs; what came after them, in a run that was cut off, is forgotten."""
         self.epochs = [Epoch(**epoch) for epoch in epochs]
-        if self.path is not None:
-            self.path.write_text("".join(json.dumps(epoch) + "\n" for epoch in epochs))
+        self._write(self.epochs, "w")
 
     def of(self, stage: str) -> list[Epoch]:
         """The epochs of one stage."""
         return [epoch for epoch in self.epochs if epoch.stage == stage]
+
+    def _write(self, epochs: Sequence[Epoch], mode: str) -> None:
+        if self.path is None:
+            return
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open(mode) as lines:
+                lines.writelines(json.dumps(asdict(epoch)) + "\n" for epoch in epochs)
+        except OSError as error:
+            raise OSError(
+                f"Expected to write an epoch to {self.path}, but that failed ({error}): what was saved before is still "
+                f"there; free some space or choose another folder, then resume."
+            ) from error

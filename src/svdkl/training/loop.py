@@ -124,6 +124,7 @@ def run_stage(
             beside = {**guard.numbers(), "history": history.to_json()}
             checkpoint.save(progress.snapshot(stage.name, stands(), beside))
     standings = progress.standings()
+    history.keep(stage.name, progress.best[stage.criterion].epoch)
     stage.module.load_state_dict(standings[stage.criterion].averaged)
     stage.module.eval()
     return standings

@@ -36,13 +36,16 @@ class _Recorded:
         return dict(self.estimator.get_params(deep=False))
 
     def findings(self) -> dict[str, Any]:
-        """What "auto" stood for, in the network and in its training, and epochs and seconds of each stage."""
+        """What "auto" stood for, in the network and in its training; epochs and seconds of each stage, and the epoch
+        that it kept, 0 for what it started from.
+        """
         estimator = self.estimator
         stages: dict[str, dict[str, float]] = {}
         for epoch in estimator.history_:
-            stage = stages.setdefault(epoch.stage, {"epochs": 0, "seconds": 0.0})
+            stage = stages.setdefault(epoch.stage, {"epochs": 0, "seconds": 0.0, "kept": 0})
             stage["epochs"] += 1
             stage["seconds"] += epoch.seconds
+            stage["kept"] = stage["epochs"] if epoch.kept else stage["kept"]
         # As the estimator reads its parameters: fits here always come with validation rows.
         rows, held_out = estimator.num_rows_seen_, holds_out(estimator)
         training = asdict(training_config(estimator, rows, held_out, estimator._seed()))
