@@ -216,6 +216,20 @@ def test_airline_from_the_published_files(ending, tmp_path, monkeypatch):
     assert dataset.table.column("PlaneAge").to_pylist() == [10, 8]
     assert dataset.table.column("DepTime").to_pylist() == [2003, 754]
     refused(lambda: split(dataset, 0), "more than 100000 rows", "got 2")
+    # The bureau's own files name their columns otherwise, in one of two ways, and may end lines in a comma.
+    for names in (
+        {"TailNum": "Tail_Number", "Cancelled": "Cancelled,"},
+        {"DayofMonth": "DAY_OF_MONTH", "TailNum": "TAIL_NUM", "ArrDelay": "ARR_DELAY", "DepTime": "DEP_TIME"},
+    ):
+        theirs, *lines = FLIGHTS.splitlines()
+        for name, other in names.items():
+            theirs = theirs.replace(name, other)
+        comma = "," if theirs.endswith(",") else ""
+        again = "\n".join([theirs, *(line.replace("NA", "") + comma for line in lines)]).encode()
+        (folder / f"2008.{ending}").write_bytes(bz2.compress(again) if ending.endswith("bz2") else again)
+        same = load_airline(tmp_path)
+        assert same.table.equals(dataset.table)
+        assert same.target.tolist() == [0, 1]
     (folder / f"2008.{ending}").write_bytes(b"a,b\n1,2\n" if ending == "csv" else bz2.compress(b"a,b\n1,2\n"))
     refused(lambda: load_airline(tmp_path), "on-time records")
 

@@ -1,7 +1,8 @@
 """Flights in the United States, does one arrive late? The eight features of Hensman et al. (2013).
 
 ``flights`` is a file of 3,072,570 flights of many years. ``airline`` is the paper's own set, the year 2008, made from
-the files of the 2009 Data Expo: the bureau's on-time records and a table of planes.
+the bureau's on-time records, as the 2009 Data Expo has them or as the bureau itself gives them, and the Data Expo's
+table of planes.
 """
 
 from collections.abc import Iterator
@@ -32,6 +33,7 @@ PAPERS_YEAR = 2008
 FEWEST_OF_2008 = 5_800_000  # the year has about 5.9 million complete flights
 STEM = "flights_us_complete8"
 RECORDED = (*FEATURES[:7], "ArrDelay", "TailNum", "Year")
+TAIL_NUMBERS = ("tailnum", "tailnumber")  # names of the column, as they are compared
 DATA_EXPO = "https://doi.org/10.7910/DVN/HG7NV7"
 
 
@@ -77,6 +79,8 @@ def locate_airline(data_dir: Path | None = None, download: bool = False) -> tupl
 def load_airline(data_dir: Path | None = None, download: bool = False) -> Dataset:
     """The flights of 2008 in ``airline/*.csv``, plain or bz2, with build years from ``airline/plane-data.csv``.
 
+    One file of the year or one for each month, with the Data Expo's columns or the bureau's (``Tail_Number``,
+    ``DAY_OF_MONTH``); other columns are passed over.
     A flight without one of the eight features or the delay is left out, and so is one before its plane was built.
     """
     records, planes = locate_airline(data_dir, download)
@@ -113,16 +117,17 @@ def _build_years(path: Path) -> dict[str, int]:
 
 def _complete_flights(path: Path, built: dict[str, int]) -> Iterator[pa.Table]:
     """The year's flights of a file for which everything is known, part by part: there are seven million."""
-    numbers = {name: pa.float64() for name in RECORDED if name != "TailNum"}
-    convert = pyarrow.csv.ConvertOptions(
-        column_types={**numbers, "TailNum": pa.string()}, include_columns=list(RECORDED), null_values=["NA", ""]
-    )
     planes = pa.array(built.keys(), pa.string())
     years = pa.array(built.values(), pa.float64())
     try:
+        names = _names_in(path)
+        types = {name: pa.string() if known == "TailNum" else pa.float64() for known, name in names.items()}
+        convert = pyarrow.csv.ConvertOptions(
+            column_types=types, include_columns=list(names.values()), null_values=["NA", ""]
+        )
         with pa.input_stream(path, compression="detect") as stream:
             for batch in pyarrow.csv.open_csv(stream, convert_options=convert):
-                table = pa.table(batch)
+                table = pa.table(batch).rename_columns(list(names))
                 table = table.filter(pc.equal(table.column("Year"), PAPERS_YEAR))
                 year = pc.take(years, pc.index_in(table.column("TailNum"), value_set=planes))
                 age = pc.subtract(table.column("Year"), year)
@@ -132,3 +137,17 @@ def _complete_flights(path: Path, built: dict[str, int]) -> Iterator[pa.Table]:
         raise ValueError(
             f"Expected on-time records of the Data Expo in {path}, but it has not ({first_line(error)})."
         ) from error
+
+
+def _names_in(path: Path) -> dict[str, str]:
+    """What a file calls the columns that are recorded: case and underscores differ from publisher to publisher."""
+    with pa.input_stream(path, compression="detect") as stream:
+        found = {name.replace("_", "").lower(): name for name in pyarrow.csv.open_csv(stream).schema.names}
+    names = {}
+    for known in RECORDED:
+        spellings = TAIL_NUMBERS if known == "TailNum" else (known.lower(),)
+        name = next((found[spelling] for spelling in spellings if spelling in found), None)
+        if name is None:
+            raise KeyError(f"no column {known}")
+        names[known] = name
+    return names
