@@ -10,7 +10,8 @@ import pytest
 from refusals import refused
 
 from svdkl.experiments import provenance
-from svdkl.experiments.baselines import MODELS
+from svdkl.experiments import task as task_module
+from svdkl.experiments.baselines import MODELS, make_baseline
 from svdkl.experiments.baselines.d_gplvm import LatentVariableClassifier
 from svdkl.experiments.baselines.image_networks import BUDGETS, NETWORKS
 from svdkl.experiments.baselines.klsp_gp import SparseGPClassifier
@@ -24,7 +25,7 @@ from svdkl.experiments.results import folder_of, read_results, write_results
 from svdkl.experiments.runner import task_command
 from svdkl.experiments.suite import Task, parse_only, select
 from svdkl.experiments.suites import GP_RIVALS, QUICK_MODELS, SUITES, get_suite
-from svdkl.experiments.task import sample
+from svdkl.experiments.task import run_task, sample
 
 SMOKE = get_suite("smoke")
 
@@ -77,6 +78,11 @@ def test_quick_suites():
     assert {task.model for task in tasks} == set(QUICK_MODELS) & set(get_suite("uci").models)
     assert folder_of(Path("results"), tasks[0], "dnn") == Path("results/quick/uci/adult/dnn/fold0-seed0")
     refused(lambda: get_suite("quick/sounds"), "'quick/sounds'")
+    # The paper's minibatches of 50,000 rows are for all flights.
+    assert make_baseline("svdkl_paper", "classification", get_suite("airline").told("flights")).settings() == {
+        **make_baseline("svdkl_paper", "classification", get_suite("quick/airline").told("flights")).settings(),
+        "joint_batch_size": 50_000,
+    }
 
 
 def test_shares_are_nested_and_quick_suites_small():
@@ -267,3 +273,16 @@ def test_the_commit_of_a_project_around_the_package_is_not_ours(tmp_path, monkey
     # A commit that leaves the sources as they are changes no figure.
     subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "documents"], check=True, cwd=tmp_path)
     assert provenance._code() == ours
+
+
+def test_provenance_is_of_the_sources_that_are_read_before_a_fit(tmp_path, monkeypatch):
+    told: list[int] = []
+    monkeypatch.setattr(task_module, "provenance", lambda seed, command: told.append(seed) or {})
+
+    def fails(*arguments):
+        raise FileNotFoundError("no data")
+
+    monkeypatch.setattr(task_module, "load_dataset", fails)
+    with pytest.raises(FileNotFoundError, match="no data"):
+        run_task(get_suite("smoke"), Task("smoke", "tumours", "dnn", 0, 7), tmp_path, tmp_path / "scratch")
+    assert told == [7]

@@ -107,6 +107,12 @@ class Suite:
         """Names of the results that one fit of a model to a share of the rows gives."""
         return (model, *self.refined) if model in PLAIN_NETWORKS and share == WHOLE else (model,)
 
+    def told(self, dataset: str) -> str:
+        """The set that models are told of, whose paper's minibatches may be of more rows than a small suite has; or
+        none.
+        """
+        return dataset if self.max_rows is None else ""
+
     def model_of(self, result: str) -> str:
         """The model of this suite from whose fit a result comes."""
         return next(model for model in self.models if result in self.results_of(model))

@@ -109,7 +109,7 @@ def run_task(
         model = make_image_baseline(task.model, dataset.name, suite.max_epochs)
         strange = strange_images(dataset, data_dir)
     else:
-        model = make_baseline(task.model, dataset.task, dataset.name)
+        model = make_baseline(task.model, dataset.task, suite.told(dataset.name))
     checkpoint = model.checkpoint = checkpoint_of(scratch, task)
     if task.model in PLAIN_NETWORKS and dataset.task == "classification":
         model.forks = forks_of(suite, task, results, scratch)
@@ -171,7 +171,7 @@ def forks_of(suite: Suite, task: Task, results: Path, scratch: Path) -> dict[Pat
     """The suite's fits that begin with this one's epochs and are still to come, by where they will look for these."""
     others = [other for other in suite.tasks() if replace(other, model=task.model) == task and other.model in FORKS]
     return {
-        fork_of(scratch, other): FORKS[other.model](other.dataset)
+        fork_of(scratch, other): FORKS[other.model](suite.told(other.dataset))
         for other in others
         if not is_finished(results, other, (other.model,))
     }

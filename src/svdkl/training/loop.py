@@ -70,11 +70,11 @@ def run_stage(
         At the best epoch, by criterion. With a checkpoint, the state after every epoch is on disk, and a stage that is
         found there goes on from it: the result is bit for bit that of a run that was never interrupted.
     """
-    optimiser = make_optimiser(stage.groups)
     processes = joined()
     steps_per_epoch = train.steps(stage.batch_size)
-    network_steps = train.steps(config.batch_size)  # of an epoch: the run's schedule and the average count in them
+    network_steps = train.steps(config.batch_size)  # of an epoch: schedule, optimiser and average count in them
     as_large = network_steps / steps_per_epoch  # a step of this stage, by the rows that it stands for
+    optimiser = make_optimiser(stage.groups, as_large)
     run_steps, stage_steps = config.epochs * network_steps, len(stage.epochs) * steps_per_epoch
     guard = Guard(stage.module, optimiser, processes)
     average = Average(stage.module, config.averaging**as_large)

@@ -1,6 +1,7 @@
 """Parameter groups with their own rates, and the schedule that all of them share."""
 
 import math
+from typing import Any
 
 import torch
 
@@ -8,8 +9,9 @@ from svdkl.model import SVDKL
 from svdkl.training.config import TrainingConfig
 from svdkl.training.pretrain import PlainNet
 
-Group = dict[str, object]
+Group = dict[str, Any]
 
+BETAS = 0.9, 0.999  # what a usual step leaves of the gradients' moments
 KERNEL_STEPS = 4  # kernels change slowly, and the gradient of their factors is a notable part of what a head costs
 
 
@@ -45,10 +47,21 @@ def joint_groups(model: SVDKL, config: TrainingConfig, train_net: bool) -> list[
     return [group for group in groups if group["params"]]
 
 
-def make_optimiser(groups: list[Group]) -> torch.optim.AdamW:
-    """AdamW over the groups; weight decay only where a group asks for it."""
-    settings = [{"weight_decay": 0.0, "lr": group["rate"], "new": False, "every": 1, **group} for group in groups]
-    return torch.optim.AdamW(settings, fused=True)  # one pass over the parameters instead of ten
+def make_optimiser(groups: list[Group], as_large: float = 1.0) -> torch.optim.AdamW:
+    """AdamW over the groups; weight decay only where a group asks for it.
+
+    Parameters
+    ----------
+    as_large
+        How many usual steps a step stands for, by its rows. What is remembered of gradients counts in rows, and rates
+        grow with the root of it: noise in a mean of more rows is smaller, and so are the moments that divide a step.
+    """
+    settings = []
+    for group in groups:
+        rate = group["rate"] * math.sqrt(as_large)
+        settings.append({"weight_decay": 0.0, "new": False, "every": 1, **group, "rate": rate, "lr": rate})
+    betas = (BETAS[0] ** as_large, BETAS[1] ** as_large)
+    return torch.optim.AdamW(settings, betas=betas, fused=True)  # one pass over the parameters instead of ten
 
 
 def choose_groups(optimiser: torch.optim.Optimizer, step: int) -> None:
