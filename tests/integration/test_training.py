@@ -107,7 +107,7 @@ def test_an_average_reaches_back_over_as_many_rows_whatever_a_step_has(monkeypat
     assert decays == pytest.approx(2 * [0.9, 0.81])
 
 
-def test_an_optimiser_remembers_as_many_rows_and_goes_as_far_by_noise_whatever_a_step_has(monkeypatch):
+def test_rates_grow_with_the_root_of_the_rows_that_a_step_has(monkeypatch):
     made: list[torch.optim.Optimizer] = []
 
     def spy(groups, as_large):
@@ -115,14 +115,12 @@ def test_an_optimiser_remembers_as_many_rows_and_goes_as_far_by_noise_whatever_a
         return made[-1]
 
     monkeypatch.setattr(loop, "make_optimiser", spy)
-    run("svdkl", blobs(1280, 1), blobs(50, 2), evidence=False, net_rate=0.003, joint_batch_size=192)
-    network, joint = (optimiser.param_groups for optimiser in made)
-    assert {group["betas"] for group in network} == {(0.9, 0.999)}
-    assert {group["rate"] for group in network} == {0.003}
+    rates = {"net_rate": 0.003, "variational_rate": 0.002, "kernel_rate": 0.005}
+    run("svdkl", blobs(1280, 1), blobs(50, 2), evidence=False, joint_batch_size=192, **rates)
+    network, joint = ([group["rate"] for group in optimiser.param_groups] for optimiser in made)
+    assert set(network) == {0.003}
     steps = 20 / 7  # of the network, to one of 192 rows
-    for group in joint:
-        assert group["betas"] == pytest.approx((0.9**steps, 0.999**steps))
-    assert joint[0]["rate"] == pytest.approx(0.003 * steps**0.5)
+    assert joint == pytest.approx([rate * steps**0.5 for rate in (0.003, 0.003, 0.002, 0.005)])
 
 
 def test_a_small_table_is_learned_by_heart_when_asked():

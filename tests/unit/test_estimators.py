@@ -416,3 +416,12 @@ def test_an_infinite_held_out_score_is_saved_and_loaded(tmp_path):
     model.history_[0] = replace(model.history_[0], held_out_nlp=float("inf"))
     model.save(tmp_path / "model")
     assert SVDKLClassifier.load(tmp_path / "model").history_ == model.history_
+
+
+@pytest.mark.parametrize("num_rows", [10_000, 1_000_000])
+def test_the_papers_posterior_goes_slower_than_ours(num_rows):
+    paper = training_config(SVDKLClassifier(gps="outputs"), num_rows, True, 0)
+    ours = training_config(SVDKLClassifier(), num_rows, True, 0)
+    assert paper.variational_rate < 0.1 * ours.variational_rate
+    assert paper.kernel_rate < ours.kernel_rate
+    assert paper.net_rate == ours.net_rate

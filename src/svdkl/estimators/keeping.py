@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from svdkl.estimators.plain import plain
-from svdkl.estimators.settings import head_options, joint_batch_size
+from svdkl.estimators.settings import head_options, head_rates, joint_batch_size
 from svdkl.training.checkpoint import Checkpoint
 from svdkl.training.config import TrainingConfig
 from svdkl.training.distributed import joined
@@ -82,11 +82,14 @@ def _fork(
     if estimator.recipe != "dnn":
         raise ValueError(f"Expected a fit with recipe='dnn' for others to go on from, got {estimator.recipe!r}.")
     other = copy.copy(estimator).set_params(**options)
+    variational_rate, kernel_rate = head_rates(other, source.num_rows)
     told = replace(
         config,
         recipe=other.recipe,
         evidence=config.evidence and bool(other.evidence),
         joint_batch_size=joint_batch_size(other),
+        variational_rate=variational_rate,
+        kernel_rate=kernel_rate,
     )
     checkpoint = Checkpoint(path, _facts(other, source, held_out, told))
     return Fork(checkpoint, told.network_epochs, as_features=other.gps == "outputs")

@@ -72,7 +72,7 @@ def run_stage(
     """
     processes = joined()
     steps_per_epoch = train.steps(stage.batch_size)
-    network_steps = train.steps(config.batch_size)  # of an epoch: schedule, optimiser and average count in them
+    network_steps = train.steps(config.batch_size)  # of an epoch: schedule and average count in them
     as_large = network_steps / steps_per_epoch  # a step of this stage, by the rows that it stands for
     optimiser = make_optimiser(stage.groups, as_large)
     run_steps, stage_steps = config.epochs * network_steps, len(stage.epochs) * steps_per_epoch

@@ -11,7 +11,6 @@ from svdkl.training.pretrain import PlainNet
 
 Group = dict[str, Any]
 
-BETAS = 0.9, 0.999  # what a usual step leaves of the gradients' moments
 KERNEL_STEPS = 4  # kernels change slowly, and the gradient of their factors is a notable part of what a head costs
 
 
@@ -53,15 +52,14 @@ def make_optimiser(groups: list[Group], as_large: float = 1.0) -> torch.optim.Ad
     Parameters
     ----------
     as_large
-        How many usual steps a step stands for, by its rows. What is remembered of gradients counts in rows, and rates
-        grow with the root of it: noise in a mean of more rows is smaller, and so are the moments that divide a step.
+        How many usual steps a step stands for, by its rows. Rates grow with the root of it, as the noise in a mean of
+        so many rows becomes smaller.
     """
     settings = []
     for group in groups:
         rate = group["rate"] * math.sqrt(as_large)
         settings.append({"weight_decay": 0.0, "new": False, "every": 1, **group, "rate": rate, "lr": rate})
-    betas = (BETAS[0] ** as_large, BETAS[1] ** as_large)
-    return torch.optim.AdamW(settings, betas=betas, fused=True)  # one pass over the parameters instead of ten
+    return torch.optim.AdamW(settings, fused=True)  # one pass over the parameters instead of ten
 
 
 def choose_groups(optimiser: torch.optim.Optimizer, step: int) -> None:
