@@ -21,7 +21,7 @@ from svdkl.experiments.baselines.svgp import SparseGP
 from svdkl.experiments.plan import Place, plan_suite
 from svdkl.experiments.progress import BUDGETS as SECONDS
 from svdkl.experiments.progress import IMAGES, Cost, Estimate, cost_by_rule, duration
-from svdkl.experiments.results import folder_of, read_results, write_results
+from svdkl.experiments.results import folder_of, fork_of, read_results, write_results
 from svdkl.experiments.runner import task_command
 from svdkl.experiments.suite import Task, parse_only, select
 from svdkl.experiments.suites import GP_RIVALS, QUICK_MODELS, SUITES, get_suite
@@ -166,6 +166,38 @@ def test_what_is_made_of_a_fit_counts_in_estimates(tmp_path):
         write_results({folder_of(tmp_path, task, result): documents})
     plan = plan_suite(images, [task, replace(task, seed=1)], place)
     assert plan.estimate.of(plan.tasks[0]).seconds == pytest.approx(10 + 150 + 1 + 50 + 2.5 * (1 + 2 + 20))
+
+
+def test_epochs_that_another_fit_leaves_are_not_counted_twice(tmp_path):
+    tabular, place = get_suite("tabular"), Place(tmp_path / "results", tmp_path / "scratch")
+    plain, paper, ours = (Task("tabular", "adult", model, 0, 0) for model in ("dnn", "svdkl_paper", "svdkl"))
+    for task in (plain, ours):
+        stages = {"network": {"seconds": 60.0}, "joint": {"seconds": 40.0}}
+        config = {"trained_as": task.model, "fold": 0, "seed": 0, "findings": {"stages": stages}}
+        documents = {"metrics": {"train_seconds": 100.0, "predict_seconds": 1.0}, "config": config, "provenance": {}}
+        write_results({folder_of(place.results, task, task.model): documents})
+
+    def seconds(*tasks: Task) -> list[float]:
+        estimate = plan_suite(tabular, tasks, place).estimate
+        return [estimate.of(task).seconds for task in tasks]
+
+    def again(task: Task) -> Task:
+        return replace(task, seed=1)
+
+    assert seconds(again(plain), again(ours)) == [111, 51]
+    assert seconds(again(ours)) == [111]  # alone it has all epochs to do
+    assert seconds(replace(plain, seed=2), again(ours)) == [111, 111]
+    fork = fork_of(place.scratch, again(ours))
+    fork.parent.mkdir(parents=True)
+    fork.touch()
+    assert seconds(again(ours)) == [51]
+    by_rule = cost_by_rule(paper, tabular)
+    assert 0.5 * by_rule.seconds < by_rule.shared < 0.7 * by_rule.seconds
+    assert cost_by_rule(plain, tabular).shared == 0
+    # Real targets' fits leave nothing.
+    real = get_suite("regression")
+    tasks = [Task("regression", "yacht", model, 0, 0) for model in ("dnn", "svdkl")]
+    assert not plan_suite(real, tasks, place).estimate.handed
 
 
 def test_models_with_a_budget_in_seconds_take_that():

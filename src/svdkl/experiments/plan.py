@@ -6,9 +6,10 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 
+from svdkl.experiments.baselines import FORKS, PLAIN_NETWORKS
 from svdkl.experiments.datasets import ELSEWHERE, SOURCES, missing_data
 from svdkl.experiments.progress import Cost, Estimate, counted, finished_costs
-from svdkl.experiments.results import folder_of, is_finished, is_whole, read_results
+from svdkl.experiments.results import folder_of, fork_of, is_finished, is_whole, read_results
 from svdkl.experiments.suite import Suite, Task
 from svdkl.experiments.suites import SUITES
 
@@ -102,7 +103,14 @@ def plan_suite(suite: Suite, tasks: Sequence[Task], place: Place) -> Plan:
     done |= finished_costs(read_results(place.results, suite), suite.name)
     mine = {(task.dataset, task.model) for task in tasks}
     done = {task: cost for task, cost in done.items() if (task.dataset, task.model) in mine}
-    return Plan(suite, todo, shared, len(tasks) - len(missing), Estimate(suite, done))
+    handed = {task for task in todo if suite.kind == "classification" and _goes_on(task, todo, place)}
+    return Plan(suite, todo, shared, len(tasks) - len(missing), Estimate(suite, done, frozenset(handed)))
+
+
+def _goes_on(task: Task, todo: Sequence[Task], place: Place) -> bool:
+    """Whether a fit begins with the epochs of one that comes before it here, or has left them."""
+    begun = fork_of(place.scratch, task).exists()
+    return begun or (task.model in FORKS and any(replace(task, model=model) in todo for model in PLAIN_NETWORKS))
 
 
 def look_for_data(plan: Plan, place: Place, dry: bool = False) -> Plan:

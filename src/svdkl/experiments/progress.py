@@ -3,10 +3,11 @@
 from collections import defaultdict
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import mean
 from typing import NamedTuple
 
+from svdkl.experiments.baselines import FORKS
 from svdkl.experiments.datasets.adult import ADULT
 from svdkl.experiments.datasets.connect4 import CONNECT4
 from svdkl.experiments.datasets.covertype import COVERTYPE
@@ -62,6 +63,7 @@ PASSES, FEWEST_PASSES, ROWS_IN_ALL = 25, 4, 8_000_000
 SECONDS_A_ROW = {"svdkl": 9e-5, "svdkl_paper": 8e-5, "lightgbm": 4e-5, "ensemble": 3e-4}
 SECONDS_A_ROW_OF_OTHERS = 6e-5
 SECONDS_A_ROW_OF_HEADS = 1e-5  # on features, in a third of the passes
+SHARE_OF_NETWORK = 0.6  # of the time of a fit that begins with the plain network's epochs
 # A step of training takes three times as many multiplications as features do, and a core does so many a second.
 MULTIPLICATIONS_A_SECOND = 4e10
 FITS = {"ensemble": 5}  # of the network on images
@@ -78,27 +80,44 @@ IMAGE_COPIES = 6  # as they are read and decoded, as one set, and split into par
 
 @dataclass(frozen=True)
 class Cost:
-    """What a task takes; memory is None where a run did not measure it."""
+    """What a task takes; memory is None where a run did not measure it.
+
+    Attributes
+    ----------
+    shared
+        Of its seconds those of the plain network's epochs, which it need not repeat where these are at hand.
+    """
 
     seconds: float
     memory: float | None = None
+    shared: float = 0.0
 
 
 @dataclass
 class Estimate:
-    """Costs of finished tasks, and from them those of others of a suite."""
+    """Costs of finished tasks, and from them those of others of a suite.
+
+    Attributes
+    ----------
+    done
+        What the finished ones took, or would have taken without the epochs of another.
+    handed
+        Those to be run that go on from the plain network's epochs.
+    """
 
     suite: Suite
     done: dict[Task, Cost] = field(default_factory=dict)
+    handed: frozenset[Task] = frozenset()
 
     def of(self, task: Task) -> Cost:
         """As of runs that differ in fold and seed only; else by rule, with this machine's speed where it is known."""
         alike = [cost for other, cost in self.done.items() if _alike(other, task)]
-        rule = cost_by_rule(task, self.suite, self._slowness())
+        cost = cost_by_rule(task, self.suite, self._slowness())
         if alike:
             memories = [cost.memory for cost in alike if cost.memory is not None]
-            return Cost(mean(cost.seconds for cost in alike), max(memories, default=rule.memory))
-        return rule
+            seconds, shared = (mean(times) for times in zip(*((cost.seconds, cost.shared) for cost in alike)))
+            cost = Cost(seconds, max(memories, default=cost.memory), shared)
+        return replace(cost, seconds=cost.seconds - cost.shared) if task in self.handed else cost
 
     def _slowness(self) -> float:
         """Seconds of the finished tasks, as a multiple of what the rule gives; fixed budgets tell nothing."""
@@ -139,12 +158,15 @@ def cost_by_rule(task: Task, suite: Suite, slowness: float = 1.0) -> Cost:
             products = (MULTIPLICATIONS_OF_EIGENVECTORS * images.weights + images.scored) * images.weights**2
             training += products / DOUBLE_MULTIPLICATIONS_A_SECOND
             memory += BYTES_OF_LAPLACE
-    return Cost(max((SECONDS_TO_START + training) * slowness, SECONDS_AT_LEAST.get(task.model, 0.0)), memory)
+    shared = SHARE_OF_NETWORK * training * slowness if task.model in FORKS else 0.0
+    seconds = max((SECONDS_TO_START + training) * slowness, SECONDS_AT_LEAST.get(task.model, 0.0))
+    return Cost(seconds, memory, shared)
 
 
 def finished_costs(results: Iterable[Result], suite: str) -> dict[Task, Cost]:
     """What earlier runs took, all results of a fit together; an estimate can do without those that do not say it."""
     fits: dict[Task, list[tuple[float, float, float | None]]] = defaultdict(list)
+    shared: dict[Task, float] = {}
     for result in results:
         config, metrics = result.config, result.metrics
         with suppress(KeyError):
@@ -153,13 +175,15 @@ def finished_costs(results: Iterable[Result], suite: str) -> dict[Task, Cost]:
             passes = 2 + metrics["n_elsewhere"] / metrics["n_test"] if "n_elsewhere" in metrics else 1
             times = metrics["train_seconds"], passes * metrics["predict_seconds"]
             fits[task].append((*times, metrics.get("peak_memory")))
+            stages = config.get("findings", {}).get("stages", {})
+            shared[task] = stages["network"]["seconds"] if task.model in FORKS and "network" in stages else 0.0
     costs = {}
     for task, parts in fits.items():
         training, predicting, memories = zip(*parts)
         network = min(training)  # which the times of what was made of it include
         seconds = network + sum(own - network for own in training) + sum(predicting)
         known = [float(memory) for memory in memories if memory is not None]
-        costs[task] = Cost(SECONDS_TO_START + seconds, max(known, default=None))
+        costs[task] = Cost(SECONDS_TO_START + seconds, max(known, default=None), shared[task])
     return costs
 
 

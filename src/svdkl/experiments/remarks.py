@@ -7,6 +7,7 @@ from typing import Any
 from svdkl.experiments.baselines import TITLES
 from svdkl.experiments.datasets import ELSEWHERE
 from svdkl.experiments.measures import OUTSIDE
+from svdkl.experiments.outdated import outdated
 from svdkl.experiments.paper import REMARKS, tables_on, time_ratio
 from svdkl.experiments.results import Result, values_of
 from svdkl.experiments.suite import Suite
@@ -19,7 +20,7 @@ CORE_SECONDS = "train_core_seconds"
 def remarks(suite: Suite, dataset: str, by_model: ByModel) -> list[str]:
     """What there is to say below a set's table."""
     parts = [_missing(suite, dataset, by_model), _unseen(dataset, by_model)]
-    parts += [_times(dataset, by_model), _epochs(by_model)]
+    parts += [_outdated(suite, by_model), _times(dataset, by_model), _epochs(by_model)]
     places = sorted({table.place for table in tables_on(dataset) if set(suite.results) & set(table.figures[dataset])})
     if places:
         remark = REMARKS.get(dataset, "")
@@ -81,6 +82,22 @@ def _unseen(dataset: str, by_model: ByModel) -> str:
     return (
         f"Not shown images of {ELSEWHERE[dataset]}: {', '.join(unseen)}; to measure that, delete their folders and run "
         f"the suite again where that set is there."
+    )
+
+
+def _outdated(suite: Suite, by_model: ByModel) -> str:
+    """Which models were trained with other numbers than they would be now, and what these were."""
+    models = []
+    for model, results in by_model.items():
+        changed = [names for result in results if (names := outdated(suite, result))]
+        if changed:
+            runs = "" if len(changed) == len(results) else f" in {len(changed)} of {len(results)} runs"
+            models.append(f"`{model}` ({', '.join(sorted(set().union(*changed)))}{runs})")
+    if not models:
+        return ""
+    return (
+        f"Trained with other numbers than the same model would be now: {', '.join(models)}; to repeat them, delete "
+        f"their folders and run the suite again."
     )
 
 

@@ -115,7 +115,12 @@ def read_results(root: Path, suite: Suite, damaged: Literal["refused", "skipped"
         for model in suite.results:
             for folder in sorted((root / suite.name / dataset / model).glob(RUNS)):
                 if folder.is_dir() and (damaged == "refused" or is_whole(folder)):
-                    yield Result(dataset, model, folder.name, *(_read(folder / f"{name}.json") for name in FILES))
+                    yield _result(dataset, model, folder)
+
+
+def read_fit(root: Path, task: Task, results: tuple[str, ...]) -> list[Result]:
+    """The results of one fit, which is finished."""
+    return [_result(task.dataset, result, folder_of(root, task, result)) for result in results]
 
 
 def values_of(results: Iterable[Result], key: str) -> list[float]:
@@ -131,6 +136,10 @@ def is_whole(folder: Path) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _result(dataset: str, model: str, folder: Path) -> Result:
+    return Result(dataset, model, folder.name, *(_read(folder / f"{name}.json") for name in FILES))
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -8,8 +8,15 @@ import time
 from collections.abc import Callable, Sequence
 
 from svdkl.experiments.plan import Place, look_for_data, plan_suite
-from svdkl.experiments.progress import Cost, duration
-from svdkl.experiments.results import checkpoint_of, copy_results, folder_of, open_scratch, refuse_unwritable
+from svdkl.experiments.progress import duration, finished_costs
+from svdkl.experiments.results import (
+    checkpoint_of,
+    copy_results,
+    folder_of,
+    open_scratch,
+    read_fit,
+    refuse_unwritable,
+)
 from svdkl.experiments.suite import Suite, Task
 
 GRACE = 10.0  # seconds that an interrupted task has to end by itself
@@ -37,10 +44,9 @@ def run_suite(suite: Suite, tasks: Sequence[Task], place: Place, say: Callable[[
         start = time.monotonic()
         reason = run_in_process(task, place)
         if reason is None:
-            seconds = time.monotonic() - start
-            if not resumed:
-                estimate.done[task] = Cost(seconds)
-            say(f"[{number}/{len(todo)}] {task}: done in {duration(seconds)}")
+            results = read_fit(place.results, task, suite.results_of(task.model, task.share))
+            estimate.done |= finished_costs(results, suite.name)
+            say(f"[{number}/{len(todo)}] {task}: done in {duration(time.monotonic() - start)}")
         else:
             failed.append(task)
             say(f"[{number}/{len(todo)}] {task}: failed, {reason}")
