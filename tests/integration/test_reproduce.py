@@ -28,8 +28,8 @@ PROVENANCE = {
 
 def put(root: Path, task: Task, result: str, **metrics: float) -> None:
     config = {"trained_as": task.model, "fold": task.fold, "seed": task.seed, "share": str(task.share)}
-    known = {"accuracy": 0.7, "nlp": 0.5, "train_seconds": 50.0, "predict_seconds": 1.0, "n_train": 3000, **metrics}
-    documents = {"metrics": known, "config": config, "provenance": PROVENANCE}
+    known = {"accuracy": 0.7, "nlp": 0.5, "train_seconds": 50.0, "train_core_seconds": 40.0, "predict_seconds": 1.0}
+    documents = {"metrics": {**known, "n_train": 3000, **metrics}, "config": config, "provenance": PROVENANCE}
     write_results({folder_of(root, task, result): documents})
 
 
@@ -184,7 +184,7 @@ def test_the_page_alone(instead, capsys, monkeypatch):
 
     monkeypatch.setattr(runner, "run_in_process", never)
     assert main(["reproduce", "airline", "--page-only", "--results", "kept"]) == 0
-    names = ("tables.md", "flights-accuracy.svg", "flights-train_seconds.svg")
+    names = ("tables.md", "flights-accuracy.svg", "flights-train_core_seconds.svg")
     assert capsys.readouterr().out.splitlines() == [f"Wrote kept/airline/{name}." for name in names]
     assert "](flights-accuracy.svg)" in Path("kept/airline/tables.md").read_text()
 
@@ -195,11 +195,11 @@ def test_figures_by_training_rows(tmp_path):
     for share, rows in (("1/50", 60), ("1/10", 300), ("1", 3000)):
         for model, accuracy in (("dnn", 0.6), ("svdkl", 0.65)):
             task = Task("airline", "flights", model, 0, 0, Fraction(share))
-            put(tmp_path, task, model, n_train=rows, accuracy=accuracy + rows / 1e5, train_seconds=rows / 10)
+            put(tmp_path, task, model, n_train=rows, accuracy=accuracy + rows / 1e5, train_core_seconds=rows / 10)
     put(tmp_path, Task("airline", "flights", "klsp_gp", 0, 0), "klsp_gp", accuracy=0.5)
     put(tmp_path, Task("airline", "flights", "svdkl", 1, 0), "svdkl", n_train=3002, accuracy=0.7)
     page, *figures = write_page("airline", tmp_path)
-    assert [path.name for path in figures] == ["flights-accuracy.svg", "flights-train_seconds.svg"]
+    assert [path.name for path in figures] == ["flights-accuracy.svg", "flights-train_core_seconds.svg"]
     for path in figures:
         assert f"]({path.name})" in page.read_text()
         root = ElementTree.parse(path).getroot()
@@ -213,3 +213,7 @@ def test_figures_by_training_rows(tmp_path):
     np.testing.assert_allclose(curve.spreads, [0, 0, np.std([0.68, 0.7], ddof=1)])
     assert json.loads((tmp_path / "airline/flights/dnn/fold0-seed0/config.json").read_text())["share"] == "1"
     assert write_figures(get_suite("smoke"), tmp_path) == []
+    # Fits that went on from an old checkpoint do not know their core seconds.
+    for path in tmp_path.glob("airline/flights/*/*/metrics.json"):
+        path.write_text(json.dumps({**json.loads(path.read_text()), "train_core_seconds": None}))
+    assert [path.name for path in write_figures(suite, tmp_path)] == ["flights-accuracy.svg"]

@@ -28,9 +28,12 @@ def write_figures(suite: Suite, root: Path) -> list[Path]:
         # Seconds of the clock are also those of what else the machine did.
         for key, label, log in ((measure.key, measure.title, False), (CORE_SECONDS, "core seconds of training", True)):
             curves = [_curve([r for r in results if r.model == model], key) for model in suite.models_on_parts]
+            curves = [curve for curve in curves if len(curve.rows)]
+            if not curves:
+                continue
             levels = values_of((result for result in results if result.model == LEVEL), key)
             level = (TITLES[LEVEL], mean(levels)) if levels else None
-            svg = scaling([curve for curve in curves if len(curve.rows)], level, label, log)
+            svg = scaling(curves, level, label, log)
             path = root / suite.name / f"{dataset}-{key}.svg"
             path.write_text(standalone(svg), encoding="utf-8")
             written.append(path)
