@@ -136,25 +136,27 @@ def test_pages_say_which_defaults_have_changed_since(tmp_path):
     suite = get_suite("tabular")
     now = asdict(training_config(make_baseline("svdkl_paper", "classification").estimator, 40_000, True, 0))
     others = {**now, "variational_rate": 0.5, "patience": 99}
-    untold = {name: value for name, value in now.items() if name not in ("variational_rate", "kernel_rate")}
-    for seed, training in enumerate((now, others, untold)):
-        findings = {"training": training}
+    for seed, training in enumerate((now, others, {})):
+        findings = {"training": training, "stages": {"network": {"epochs": 3}}}
         put(tmp_path, "tabular", "adult", "svdkl_paper", (0, seed), findings=findings, **scores(0.7, 0.5, n_fit=40_000))
     put(tmp_path, "tabular", "adult", "lightgbm", (0, 0), settings={"rounds": 7}, **scores(0.7, 0.5, n_fit=40_000))
-    changed = "`svdkl_paper` (patience, variational_rate in 1 of 3 runs); to repeat them"
-    assert f"Trained with other numbers than the same model would be now: {changed}" in suite_tables(suite, tmp_path)
+    changed = "`svdkl_paper` (patience, variational_rate; 1 of 3 runs)"
+    unknown = "By an earlier version, which does not say with what numbers: `svdkl_paper` (1 of 3 runs)"
+    expected = f"Trained with other numbers than the same model would be now: {changed}. {unknown}. To repeat them"
+    assert expected in suite_tables(suite, tmp_path)
+    for seed in (1, 2):
+        shutil.rmtree(tmp_path / f"tabular/adult/svdkl_paper/fold0-seed{seed}")
+    assert "numbers" not in suite_tables(suite, tmp_path)
     # What depends on the rows is that of the rows of the run, and on images also of the set's budget.
-    shutil.rmtree(tmp_path / "tabular/adult/svdkl_paper/fold0-seed1")
-    assert "other numbers" not in suite_tables(suite, tmp_path)
     path = tmp_path / "tabular/adult/svdkl_paper/fold0-seed0/metrics.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "n_fit": 4_000_000}))
     assert "`svdkl_paper` (batch_size, joint_epochs," in suite_tables(suite, tmp_path)
     cnn = make_image_baseline("cnn", "mnist")
     for seed, epochs in enumerate((8, 9)):  # of the network alone, of 12 in all
         training = asdict(training_config(cnn.estimator, 54_000, True, 0)) | {"pretrain_epochs": epochs}
-        told = {"findings": {"training": training}, "settings": cnn.settings()}
+        told = {"findings": {"training": training, "stages": {}}, "settings": cnn.settings()}
         put(tmp_path, "images", "mnist", "cnn", (0, seed), **told, **scores(0.7, 0.5, n_fit=54_000))
-    assert "`cnn` (pretrain_epochs in 1 of 2 runs);" in suite_tables(get_suite("images"), tmp_path)
+    assert "`cnn` (pretrain_epochs; 1 of 2 runs)." in suite_tables(get_suite("images"), tmp_path)
 
 
 def test_a_mean_of_fewer_folds_is_not_the_best(tmp_path):

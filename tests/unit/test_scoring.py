@@ -1,5 +1,6 @@
 """Held-out scores, against a plain search for the best temperature; and which epochs they choose."""
 
+import json
 import math
 from pathlib import Path
 
@@ -112,6 +113,29 @@ def test_each_criterion_has_its_epoch(criterion: str) -> None:
     assert len(history.epochs) > np.argmin(as_is) + 1 + 3  # the scaled score goes on getting better
     assert standings[AS_IS].module["turn"] < standings[SCALED].module["turn"]
     assert module.turn.item() == standings[criterion].module["turn"].item()
+    assert standings[AS_IS].module["turn"] == 0  # as they are, probabilities are best at the start
+    kept = {AS_IS: [], SCALED: [1 + np.argmin(scaled)]}
+    assert [epoch.epoch for epoch in history.epochs if epoch.kept] == kept[criterion]
+    assert [epoch.epoch for epoch in history.epochs if epoch.kept_to_scale] == kept[SCALED]
+
+
+def test_a_stage_that_gets_worse_keeps_its_start(tmp_path: Path) -> None:
+    x = torch.randn(400, 2, generator=torch.Generator().manual_seed(0))
+    rows, module, history = Rows(x, (x[:, 1] > 0).long()), Growing(), History(tmp_path / "history.jsonl")
+    stage = Stage(
+        "toy",
+        module,
+        [{"params": [module.turn], "rate": 0.1}],
+        lambda batch: -module.turn,
+        lambda batch: module.probabilities(batch.x).gather(1, batch.y[:, None]).log().squeeze(1),
+        range(3),
+        400,
+    )
+    config = TrainingConfig(batch_size=400, warmup_steps=0, averaging=0.0, pretrain_epochs=3, joint_epochs=0)
+    run_stage(stage, InMemory(rows), rows, config, torch.Generator(), history)
+    assert module.turn.item() == 0
+    assert [epoch.kept for epoch in history.epochs] == [False] * 3
+    assert [json.loads(line) for line in history.path.read_text().splitlines()] == history.to_json()
 
 
 # --------------------------------------------------------------------------------------------- which recipe has which
@@ -133,6 +157,11 @@ def kept_epoch(model: SVDKLClassifier, stage: str, score: str) -> int:
     return int(np.argmin([getattr(epoch, score) for epoch in model.history_ if epoch.stage == stage]))
 
 
+def marked(model: SVDKLClassifier) -> list[tuple[str, int]]:
+    """The epochs that its history says were kept."""
+    return [(epoch.stage, epoch.epoch) for epoch in model.history_ if epoch.kept]
+
+
 def nlp(model: SVDKLClassifier, rows: dict) -> float:
     X, y = rows["eval_set"]
     return -float(np.log(model.predict_proba(X)[np.arange(len(y)), y]).mean())
@@ -150,23 +179,29 @@ def test_a_plain_network_has_both_epochs(overfitted: dict, tmp_path: Path) -> No
     p = temperature.apply(scaled.predict_proba(X))
     prior = 0.5 * (math.log(temperature.value) / 0.5) ** 2 / len(y)
     assert prior - np.log(p[np.arange(len(y)), y]).mean() == pytest.approx(lowest[1], abs=1e-4)
+    assert marked(plain) == [("network", 1 + kept_epoch(plain, "network", "held_out_nlp"))]
+    assert marked(scaled) == [("network", 1 + kept_epoch(plain, "network", "scaled_nlp"))]
     # From its checkpoint, and by the rival that puts a temperature on it.
     again = SVDKLClassifier(recipe="dnn", **WIDE).fit(**overfitted, checkpoint=tmp_path / "kept")
     assert nlp(to_scale(again), overfitted) == nlp(scaled, overfitted)
     rival = TemperedClassifier(NetworkClassifier(recipe="dnn").holding(plain))
     rival.refine(overfitted["X"], overfitted["y"], X, y)
     assert np.allclose(rival.predict_proba(X), p)
+    assert rival.findings()["stages"]["network"]["kept"] == marked(scaled)[0][1]
 
 
 def test_a_head_is_put_on_the_epoch_that_it_repairs(overfitted: dict) -> None:
     plain = SVDKLClassifier(recipe="dnn", **WIDE).fit(**overfitted)
     added = with_head(plain, overfitted["X"], overfitted["y"], overfitted["eval_set"])
-    for evidence, expected in ((True, to_scale(plain)), (False, plain)):
+    expected_of = {True: to_scale(plain), False: plain}
+    for evidence, expected in expected_of.items():
         frozen = SVDKLClassifier(recipe="dnn_gp", evidence=evidence, **WIDE).fit(**overfitted)
         for actual, weight in zip(frozen.model_.net.parameters(), expected.model_.net.parameters(), strict=True):
             assert torch.equal(actual, weight)
+        assert marked(frozen)[0] == marked(expected_of[evidence])[0]
         if evidence:
             assert nlp(added, overfitted) == nlp(frozen, overfitted)
+            assert marked(added) == marked(frozen)
 
 
 @pytest.mark.parametrize(("evidence", "score"), [(True, "scaled_nlp"), (False, "held_out_nlp")])
@@ -187,6 +222,11 @@ def test_joint_training_goes_on_from_and_ends_with_its_own(
         assert criterion == (SCALED if evidence else AS_IS)
         expected = standings[criterion].averaged
         assert all(torch.equal(state[name], tensor) for name, tensor in expected.items())
+    network = ("network", 1 + kept_epoch(model, "network", score))
+    joint = {stage: number for stage, number in marked(model) if stage == "joint"}
+    assert marked(model) == [network, *joint.items()]
+    if joint:
+        assert joint["joint"] == 1 + kept_epoch(model, "joint", score)
 
 
 def test_more_training_renews_what_is_kept(overfitted: dict) -> None:

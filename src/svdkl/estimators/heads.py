@@ -1,6 +1,7 @@
 """Gaussian processes on a network that an estimator has finished training: the second half of recipe="dnn_gp"."""
 
 import copy
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import torch
@@ -8,7 +9,7 @@ import torch
 from svdkl.estimators.base import DeepKernelEstimator
 from svdkl.estimators.settings import head_options, holds_out, training_config
 from svdkl.estimators.structure import structure_of
-from svdkl.training.history import History
+from svdkl.training.history import Epoch, History
 from svdkl.training.pretrain import PlainNet
 from svdkl.training.recipe import add_head
 from svdkl.training.rows import InMemory
@@ -39,7 +40,7 @@ def with_head(estimator: Own, X: Any, y: Any, eval_set: Any) -> Own:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         result.model_ = add_head(plain, InMemory(rows), held_out, config, head_options(result), history)
-    result.history_ = [*estimator.history_, *history.epochs]
+    result.history_ = [*_history_of(plain, estimator), *history.epochs]
     result.n_iter_ = len(result.history_)
     result.loss_ = result.history_[-1].train_loss
     return result
@@ -54,4 +55,12 @@ def to_scale(estimator: Own) -> Own:
     assert isinstance(plain, PlainNet)
     result = copy.copy(estimator)
     result.model_ = plain.best_to_scale()
+    result.history_ = _history_of(result.model_, estimator)
     return result
+
+
+def _history_of(plain: PlainNet, estimator: DeepKernelEstimator) -> list[Epoch]:
+    """The epochs of an estimator, with the mark at the one that the network is of."""
+    if plain is estimator.model_:
+        return list(estimator.history_)
+    return [replace(epoch, kept=epoch.kept_to_scale) for epoch in estimator.history_]

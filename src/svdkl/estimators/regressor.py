@@ -60,7 +60,7 @@ class SVDKLRegressor(RegressorMixin, DeepKernelEstimator):  # type: ignore[misc]
         Rows of a step, and of one in which processes take part. "auto" grows the first with the table; the second is
         the same then.
     learning_rate_init, alpha
-        Step size and weight decay of the network.
+        Step size, in steps of ``batch_size`` rows, and weight decay of the network.
     early_stopping, n_iter_no_change
         Whether a stage ends when so many epochs have brought nothing on the held-out rows.
     validation_fraction

@@ -11,15 +11,17 @@ from svdkl.experiments.results import Result
 from svdkl.experiments.suite import Suite
 
 
-def outdated(suite: Suite, result: Result) -> list[str]:
-    """Names of the numbers of training that differ from what they would be now, in alphabetical order.
+def outdated(suite: Suite, result: Result) -> list[str] | None:
+    """Names of the numbers of training that differ from what they would be now; None where they are not known.
 
-    Those of networks and SV-DKL, by what ``findings.training`` says; what an earlier version did not tell is passed
-    over.
+    Those of networks and SV-DKL, by what ``findings.training`` says: earlier versions did not say it, or not all.
     """
-    told: dict[str, Any] = result.config.get("findings", {}).get("training", {})
-    if result.config.get("trained_as") != result.model or not told:
-        return []
+    findings = result.config.get("findings", {})
+    if result.config.get("trained_as") != result.model or "stages" not in findings:
+        return []  # what is made of another fit is as old as that, and other models are of no stages
+    told: dict[str, Any] = findings.get("training", {})
+    if not told:
+        return None
     if "budget" in result.config["settings"]:
         model = make_image_baseline(result.model, result.dataset, suite.max_epochs)
     else:

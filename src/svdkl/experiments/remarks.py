@@ -86,19 +86,23 @@ def _unseen(dataset: str, by_model: ByModel) -> str:
 
 
 def _outdated(suite: Suite, by_model: ByModel) -> str:
-    """Which models were trained with other numbers than they would be now, and what these were."""
-    models = []
+    """Which models were trained with other numbers than they would be now, as far as that is known."""
+    changed, unknown = [], []
     for model, results in by_model.items():
-        changed = [names for result in results if (names := outdated(suite, result))]
-        if changed:
-            runs = "" if len(changed) == len(results) else f" in {len(changed)} of {len(results)} runs"
-            models.append(f"`{model}` ({', '.join(sorted(set().union(*changed)))}{runs})")
-    if not models:
-        return ""
-    return (
-        f"Trained with other numbers than the same model would be now: {', '.join(models)}; to repeat them, delete "
-        f"their folders and run the suite again."
-    )
+        found = [outdated(suite, result) for result in results]
+        names = [each for each in found if each]
+        if names:
+            changed.append(f"`{model}` ({', '.join(sorted(set().union(*names)))}; {len(names)} of {len(found)} runs)")
+        if None in found:
+            unknown.append(f"`{model}` ({found.count(None)} of {len(found)} runs)")
+    sentences = []
+    if changed:
+        sentences.append(f"Trained with other numbers than the same model would be now: {', '.join(changed)}.")
+    if unknown:
+        sentences.append(f"By an earlier version, which does not say with what numbers: {', '.join(unknown)}.")
+    if sentences:
+        sentences.append("To repeat them, delete their folders and run the suite again.")
+    return " ".join(sentences)
 
 
 def _fitted_rows(result: Result) -> tuple[int, int]:
@@ -176,7 +180,7 @@ def stages_of(result: Result) -> dict[str, dict[str, Any]]:
 
 
 def epochs_of(result: Result) -> int:
-    """Of all stages of a run's training; 0 where they are not known."""
+    """Of all stages of a run's training, where they are known."""
     return sum(stage["epochs"] for stage in stages_of(result).values())
 
 

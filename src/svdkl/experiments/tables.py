@@ -11,7 +11,7 @@ from svdkl.experiments.baselines import TITLES
 from svdkl.experiments.measures import MEASURES, OUTSIDE, Measure
 from svdkl.experiments.paper import tables_on
 from svdkl.experiments.progress import duration
-from svdkl.experiments.remarks import CORE_SECONDS, ByModel, epochs_of, remarks, seeds_on
+from svdkl.experiments.remarks import CORE_SECONDS, ByModel, epochs_of, remarks, seeds_on, stages_of
 from svdkl.experiments.results import Result, read_results, values_of
 from svdkl.experiments.suite import WHOLE, Suite
 
@@ -100,8 +100,8 @@ def sizes_table(suite: Suite, results: list[Result]) -> str:
             if group:
                 rows = f"{round(mean(values_of(group, 'n_train'))):,}"
                 cells = [column(measure, [group])[0] for measure in measures]
-                epochs = mean(map(epochs_of, group))
-                cost = [f"{epochs:.3g}" if epochs else "-", _mean_time(group, CORE_SECONDS)]
+                epochs = [epochs_of(result) for result in group if stages_of(result)]
+                cost = [f"{mean(epochs):.3g}" if epochs else "-", _mean_time(group, CORE_SECONDS)]
                 lines.append(row([TITLES[model], str(share), rows, *cells, *cost, str(len(group))]))
     return "\n".join(lines)
 

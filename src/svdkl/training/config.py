@@ -27,7 +27,8 @@ class TrainingConfig:
     net_rate, variational_rate, kernel_rate
         Step sizes of the parameter groups at the top of the schedule, which warms up and then falls to the end of the
         run, whatever its stages. The network's and the mixing's go on falling through the joint stage; posterior and
-        kernels, which are new there, have a schedule of their own.
+        kernels, which are new there, have a schedule of their own. In steps of ``joint_batch_size`` rows all are larger
+        by the root of what these are to ``batch_size``.
     patience
         Epochs without a better held-out score after which a stage ends.
     averaging

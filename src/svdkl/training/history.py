@@ -1,10 +1,13 @@
 """What happened in a run, one record an epoch."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from svdkl.writing import written_whole
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,8 @@ class Epoch:
     kept
         Whether the stage left its module with the weights of this epoch; where it does so of none, with those that it
         started from.
+    kept_to_scale
+        Whether its weights are those that a temperature is best put on.
     """
 
     stage: str
@@ -31,6 +36,7 @@ class Epoch:
     scaled_nlp: float | None = None
     note: str = ""
     kept: bool = False
+    kept_to_scale: bool = False
 
 
 @dataclass
@@ -43,14 +49,19 @@ class History:
     def add(self, epoch: Epoch) -> None:
         """Record an epoch, on disk at once."""
         self.epochs.append(epoch)
-        self._write([epoch], "a")
+        if self.path is not None:
+            with _written_to(self.path), self.path.open("a") as lines:
+                lines.write(_line(epoch))
 
-    def keep(self, stage: str, number: int) -> None:
-        """Mark the epoch whose weights a stage ended with; 0 stands for those that it started from."""
+    def keep(self, stage: str, number: int, to_scale: int) -> None:
+        """Mark the epochs whose weights a stage ended with, and those for a temperature; 0 stands for its start."""
         self.epochs = [
-            replace(epoch, kept=epoch.epoch == number) if epoch.stage == stage else epoch for epoch in self.epochs
+            replace(epoch, kept=epoch.epoch == number, kept_to_scale=epoch.epoch == to_scale)
+            if epoch.stage == stage
+            else epoch
+            for epoch in self.epochs
         ]
-        self._write(self.epochs, "w")
+        self._write_anew()
 
     def to_json(self) -> list[dict[str, Any]]:
         """All epochs as plain dictionaries."""
@@ -59,21 +70,29 @@ class History:
     def restore(self, epochs: Sequence[dict[str, Any]]) -> None:
         """Go on from these epochs; what came after them, in a run that was cut off, is forgotten."""
         self.epochs = [Epoch(**epoch) for epoch in epochs]
-        self._write(self.epochs, "w")
+        self._write_anew()
 
     def of(self, stage: str) -> list[Epoch]:
         """The epochs of one stage."""
         return [epoch for epoch in self.epochs if epoch.stage == stage]
 
-    def _write(self, epochs: Sequence[Epoch], mode: str) -> None:
-        if self.path is None:
-            return
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self.path.open(mode) as lines:
-                lines.writelines(json.dumps(asdict(epoch)) + "\n" for epoch in epochs)
-        except OSError as error:
-            raise OSError(
-                f"Expected to write an epoch to {self.path}, but that failed ({error}): what was saved before is still "
-                f"there; free some space or choose another folder, then resume."
-            ) from error
+    def _write_anew(self) -> None:
+        if self.path is not None:
+            with _written_to(self.path), written_whole(self.path) as beside:
+                beside.write_text("".join(map(_line, self.epochs)))
+
+
+@contextmanager
+def _written_to(path: Path) -> Iterator[None]:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield
+    except OSError as error:
+        raise OSError(
+            f"Expected to write an epoch to {path}, but that failed ({error}): what was saved before is still there; "
+            f"free some space or choose another folder, then resume."
+        ) from error
+
+
+def _line(epoch: Epoch) -> str:
+    return json.dumps(asdict(epoch)) + "\n"

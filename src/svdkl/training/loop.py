@@ -23,7 +23,7 @@ from svdkl.training.history import Epoch, History
 from svdkl.training.optimisers import Group, choose_groups, make_optimiser, rate_factor, set_rates
 from svdkl.training.progress import Progress, Standing
 from svdkl.training.rows import Rows, Source
-from svdkl.training.scoring import AS_IS, Score, held_out_score
+from svdkl.training.scoring import AS_IS, SCALED, Score, held_out_score
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def run_stage(
             beside = {**guard.numbers(), "history": history.to_json()}
             checkpoint.save(progress.snapshot(stage.name, stands(), beside))
     standings = progress.standings()
-    history.keep(stage.name, progress.best[stage.criterion].epoch)
+    history.keep(stage.name, progress.best[stage.criterion].epoch, progress.best[SCALED].epoch)
     stage.module.load_state_dict(standings[stage.criterion].averaged)
     stage.module.eval()
     return standings

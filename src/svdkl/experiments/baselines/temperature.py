@@ -56,8 +56,8 @@ class TemperedClassifier(Refined, ClassBaseline):
 
     def refine(self, X: Inputs, y: Labels, X_held_out: Inputs, y_held_out: Labels) -> None:
         """Fit the temperature to the validation rows."""
-        self.scaled = self.network.to_scale()
-        self.temperature.fit(self.scaled.predict_proba(X_held_out), y_held_out)
+        self.network = self.network.to_scale()
+        self.temperature.fit(self.network.predict_proba(X_held_out), y_held_out)
 
     def numbers(self) -> dict[str, float]:
         """The temperature."""
@@ -65,7 +65,7 @@ class TemperedClassifier(Refined, ClassBaseline):
 
     def predict_proba(self, X: Inputs) -> Floats:
         """Class probabilities (rows, C)."""
-        return self.temperature.apply(self.scaled.predict_proba(X))
+        return self.temperature.apply(self.network.predict_proba(X))
 
 
 class ScaledRegressor(Refined, RealBaseline):
