@@ -414,6 +414,9 @@ def test_the_papers_form_has_the_papers_minibatches_where_it_names_them():
         return make_baseline(model, "classification", dataset).settings()["joint_batch_size"]
 
     assert rows_of_a_joint_step("svdkl_paper", "flights") == 50_000
+    assert rows_of_a_joint_step("svdkl_paper_small_batches", "flights") == "auto"
+    paper = make_baseline("svdkl_paper", "classification", "adult").settings()
+    assert make_baseline("svdkl_paper_small_batches", "classification", "adult").settings() == paper
     assert rows_of_a_joint_step("svdkl_paper", "adult") == rows_of_a_joint_step("svdkl", "flights") == "auto"
 
 

@@ -44,8 +44,9 @@ def test_suites_are_whole():
     assert SUITES["airline"].results_of("dnn", Fraction(1, 3)) == ("dnn",)  # parts are for Figure 2 alone
     assert [task.fold for task in uci if (task.dataset, task.model) == ("covertype", "ensemble")] == [0]
     airline = list(SUITES["airline"].tasks())
-    assert len(airline) == 3 + 3 * 3 + 3 * 2
-    assert {task.model for task in airline if task.seed} == {"dnn", "svdkl_paper", "svdkl"}
+    assert len(airline) == 3 + 3 * 4 + 3 * 2
+    several = {"dnn", "svdkl_paper", "svdkl_paper_small_batches", "svdkl"}
+    assert {task.model for task in airline if task.seed} == several
     assert {(task.model, task.seed) for task in airline if task.share != 1} == {("dnn", 0), ("svdkl", 0)}
     images = list(SUITES["images"].tasks())
     assert {task.dataset for task in images if task.model in GP_RIVALS} == {"mnist", "mnist_binary"}

@@ -9,7 +9,7 @@ from svdkl.experiments.measures import MEASURES, Measure
 from svdkl.experiments.results import Result
 from svdkl.experiments.suite import Suite
 
-OURS = ("svdkl_paper", "svdkl")
+OURS = ("svdkl_paper", "svdkl_paper_small_batches", "svdkl")
 TODAY = ("laplace", "ensemble", "lightgbm")  # what people use now; our defaults are compared with them, too
 RIVALS = ("dnn", "cnn", "dnn_temperature", "dnn_plus", "cnn_plus", "dnn_gp", "cnn_gp")
 

@@ -162,6 +162,9 @@ MODELS: dict[str, Entry] = {
     "cnn_plus": Entry(None, "network, one more layer", (), on_images=_on_images(recipe="dnn_plus")),
     "cnn_gp": Entry(None, "GP on frozen features", (), on_images=_on_images(recipe="dnn_gp")),
     "svdkl_paper": Entry(_paper, "SV-DKL as in the paper", ("classification",), on_images=_on_images(**_PAPER)),
+    "svdkl_paper_small_batches": Entry(
+        _network(**_PAPER), "SV-DKL as in the paper, the network's minibatches", ("classification",)
+    ),
     "svdkl": Entry(_network(recipe="svdkl"), "SV-DKL", on_images=_on_images(recipe="svdkl")),
     "ensemble": Entry(_ensemble, "five networks", on_images=_image_ensemble),
     "lightgbm": Entry(_boosting, "LightGBM"),
@@ -184,6 +187,7 @@ PLAIN_NETWORKS = ("dnn", "cnn")  # and whose that is.
 # Models whose first epochs are the plain network's: on a set, the options in which they differ from it.
 FORKS: dict[str, Callable[[str], dict[str, object]]] = {
     "svdkl_paper": paper_options,
+    "svdkl_paper_small_batches": lambda dataset: _PAPER,
     "svdkl": lambda dataset: {"recipe": "svdkl"},
 }
 
