@@ -23,7 +23,14 @@ from torch import nn
 from svdkl import SVDKLClassifier, SVDKLRegressor
 
 DIGESTS = Path(__file__).with_name("digests.json")
-SMALL = dict(hidden=(24, 16), num_features=6, grid_size=16, max_iter=6, learning_rate_init=1e-2, random_state=3)
+SMALL = {
+    "hidden": (24, 16),
+    "num_features": 6,
+    "grid_size": 16,
+    "max_iter": 6,
+    "learning_rate_init": 1e-2,
+    "random_state": 3,
+}
 NEW_ROWS = 60  # at the end of each table, which are predicted
 
 
