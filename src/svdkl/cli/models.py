@@ -5,15 +5,15 @@ from typing import Any
 
 
 def load_model(path: str | Path, net: str | None = None) -> Any:
-    """See :func:`svdkl.estimators.loading.load_model`; ``net`` is MODULE:NAME of what makes the user's own network."""
+    """The fitted model in a folder; ``net`` is MODULE:NAME of what makes the user's own network."""
     from svdkl.cli.networks import network_maker
-    from svdkl.estimators import loading
+    from svdkl.estimators.loading import load_model as load
 
-    return loading.load_model(path, None if net is None else network_maker(net))
+    return load(path, None if net is None else network_maker(net))
 
 
 def read_facts(path: str | Path) -> dict[str, Any]:
-    """See :func:`svdkl.estimators.loading.read_facts`."""
-    from svdkl.estimators import loading
+    """What the run that trained a model wrote down."""
+    from svdkl.estimators.loading import read_facts as read
 
-    return loading.read_facts(path)
+    return read(path)

@@ -26,12 +26,11 @@ from svdkl.tabular.encoder import TabularEncoder
 from svdkl.tabular.stream import AHEAD, BUFFER_ROWS
 from svdkl.tabular.survey import MOST_HELD_OUT, SAMPLE_ROWS
 from svdkl.tabular.words import encoding_in_words
-from svdkl.training.config import TrainingConfig
+from svdkl.training.config import JOINT, NETWORK, TrainingConfig
 from svdkl.training.evidence import fit_held_out_evidence, rows_of_a_step
 from svdkl.training.history import History
 from svdkl.training.recipe import train
 from svdkl.training.rows import Rows
-from svdkl.training.stages import JOINT, NETWORK
 
 TRIAL_STEPS, TRIAL_EPOCHS = 4, 2  # of a stage; its first epoch also compiles and is not counted
 FLOAT = 4  # bytes

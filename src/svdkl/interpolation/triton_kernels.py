@@ -103,7 +103,7 @@ def _store_slope(grad_positions, at, position, num_cells, slope, mask, TAPS: tl.
 
 @triton.jit
 @no_type_check
-def forward(
+def forward_kernel(
     u, rows0, rows1, rows2, positions, mean, variance, num_points, num_gps, cells0, cells1, cells2,
     D: tl.constexpr, TAPS0: tl.constexpr, TAPS1: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
@@ -134,7 +134,7 @@ def forward(
 
 @triton.jit
 @no_type_check
-def backward(
+def backward_kernel(
     u, rows0, rows1, rows2, positions, grad_mean, grad_variance,
     grad_positions, grad_u, moments0, moments1, moments2, num_points, num_gps, cells0, cells1, cells2,
     D: tl.constexpr, TAPS0: tl.constexpr, TAPS1: tl.constexpr, BLOCK: tl.constexpr,

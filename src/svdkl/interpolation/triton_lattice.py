@@ -10,10 +10,10 @@ from typing import Any
 import torch
 
 from svdkl.derivatives import differentiable_gradients
-from svdkl.interpolation import triton_kernels as kernels
 from svdkl.interpolation.backward import DEGREE, root_gradients, rows_by_cell
 from svdkl.interpolation.eager import MeanAndVariance, eager_lattice
 from svdkl.interpolation.matrix import NEIGHBOURS, lattice_fold_ghosts, lattice_with_ghosts
+from svdkl.interpolation.triton_kernels import backward_kernel, forward_kernel
 from svdkl.shapes import Float, Tensor
 
 BLOCK = 128
@@ -37,7 +37,7 @@ class TritonMarginals(torch.autograd.Function):
         rows = [rows_by_cell(cubics) for cubics in roots]
         ctx.save_for_backward(values, positions, *roots, padded, places, *rows)
         mean, variance = torch.empty_like(places[..., 0]), torch.empty_like(places[..., 0])
-        _run(kernels.forward, places, rows, [padded, *_three(rows), places, mean, variance])
+        _run(forward_kernel, places, rows, [padded, *_three(rows), places, mean, variance])
         return mean, variance
 
     @staticmethod
@@ -51,7 +51,7 @@ class TritonMarginals(torch.autograd.Function):
         grad_padded = torch.zeros_like(padded, dtype=torch.float64)
         moments = [r.new_zeros(*r.shape[:2], DEGREE + 1, dtype=torch.float64) for r in rows]
         gradients = [grad_mean.contiguous(), grad_variance.contiguous(), grad_positions, grad_padded]
-        _run(kernels.backward, places, rows, [padded, *_three(rows), places, *gradients, *_three(moments)])
+        _run(backward_kernel, places, rows, [padded, *_three(rows), places, *gradients, *_three(moments)])
         grad_roots = [
             root_gradients(r.double(), m).to(r.dtype).permute(2, 3, 0, 1) for r, m in zip(rows, moments, strict=True)
         ]

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass, fields
 
+NETWORK, JOINT = "network", "joint"  # names of the stages
 RECIPES = ("dnn", "dnn_plus", "dnn_gp", "svdkl")
 WITH_HEAD = ("dnn_gp", "svdkl")
 

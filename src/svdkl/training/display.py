@@ -4,9 +4,8 @@ import sys
 from types import TracebackType
 from typing import Any
 
-from svdkl.training.config import TrainingConfig
+from svdkl.training.config import JOINT, TrainingConfig
 from svdkl.training.history import Epoch
-from svdkl.training.stages import JOINT
 
 
 class Display:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from svdkl.training.checkpoint import Checkpoint, Snapshot
-from svdkl.training.stages import NETWORK
+from svdkl.training.config import NETWORK
 
 # Tensors of a plain network, and their names where one feature an output is what the head is given (gps="outputs").
 AS_FEATURES = {"net.": "net.0.", "layer.0.": "net.1."}

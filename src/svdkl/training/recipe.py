@@ -13,7 +13,7 @@ from svdkl.likelihoods import LikelihoodLike, build_likelihood
 from svdkl.model import SVDKL
 from svdkl.shapes import Tensor
 from svdkl.training.checkpoint import Checkpoint, Snapshot
-from svdkl.training.config import WITH_HEAD, TrainingConfig
+from svdkl.training.config import JOINT, WITH_HEAD, TrainingConfig
 from svdkl.training.distributed import joined
 from svdkl.training.evidence import fit_held_out_evidence
 from svdkl.training.guard import snapshot
@@ -23,7 +23,7 @@ from svdkl.training.loop import run_stage
 from svdkl.training.pretrain import PlainNet
 from svdkl.training.progress import NOW, Standing, state_to_scale
 from svdkl.training.rows import InMemory, Rows, Source, map_inputs, map_rows
-from svdkl.training.stages import JOINT, head_stage, joint_stage, plain_stage
+from svdkl.training.stages import head_stage, joint_stage, plain_stage
 
 SAMPLE_ROWS = 20_000  # that set the ranges of the features
 

@@ -6,14 +6,12 @@ from svdkl.head import GPHead
 from svdkl.likelihoods.classes import Softmax
 from svdkl.model import SVDKL
 from svdkl.shapes import Tensor
-from svdkl.training.config import WITH_HEAD, TrainingConfig
+from svdkl.training.config import JOINT, NETWORK, WITH_HEAD, TrainingConfig
 from svdkl.training.loop import Stage
 from svdkl.training.optimisers import joint_groups, plain_groups
 from svdkl.training.pretrain import PlainNet
 from svdkl.training.rows import Rows
 from svdkl.training.scoring import AS_IS, SCALED
-
-NETWORK, JOINT = "network", "joint"  # names of the stages
 
 
 def plain_stage(model: PlainNet, config: TrainingConfig, epochs: range) -> Stage:
