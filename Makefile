@@ -8,10 +8,10 @@ STAMP := $(VENV)/.ready
 setup: $(STAMP)
 
 # torch goes first and with an exact version; otherwise other packages pull in a build of their own choice.
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml research/pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet -c constraints.txt "$$(grep '^torch==' constraints.txt)"
-	$(BIN)/pip install --quiet -c constraints.txt -e '.[dev,baselines,export]'
+	$(BIN)/pip install --quiet -c constraints.txt -e '.[dev,baselines,export]' -e research
 	touch $(STAMP)
 
 demo: setup

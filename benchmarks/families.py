@@ -17,8 +17,8 @@ import measure
 import numpy as np
 
 from svdkl import SVDKLClassifier
-from svdkl.experiments.datasets import Dataset, load_dataset, split
 from svdkl.metrics.classification import accuracy, negative_log_probability
+from svdkl_research.datasets import Dataset, load_dataset, split
 
 DATASETS = ("adult", "diabetes")
 GRIDS = (32, 400)

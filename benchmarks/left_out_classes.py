@@ -13,9 +13,9 @@ from typing import Any
 import measure
 import numpy as np
 
-from svdkl.experiments.baselines.image_networks import ImageClassifier
-from svdkl.experiments.datasets import ImageSet, load_dataset, split
-from svdkl.experiments.task import tell_apart
+from svdkl_research.datasets import ImageSet, load_dataset, split
+from svdkl_research.rivals.image_networks import ImageClassifier
+from svdkl_research.suites.task import tell_apart
 
 LEFT_OUT = {"mnist": ((8, 9), (0, 1), (3, 5)), "cifar10": ((0, 1), (3, 5))}
 EPOCHS = {"mnist": 3, "cifar10": 5}

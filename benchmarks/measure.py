@@ -4,8 +4,8 @@ import json
 import sys
 from pathlib import Path
 
-from svdkl.benchmarks.timing import interleaved, ratios
-from svdkl.experiments import provenance as origin
+from svdkl_research.bench.timing import interleaved, ratios
+from svdkl_research.suites import provenance as origin
 
 RESULTS = Path(__file__).parent.parent / "results" / "bench"
 

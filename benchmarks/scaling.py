@@ -21,8 +21,8 @@ from measure import save
 from torch import Tensor
 
 from svdkl import GPHead
-from svdkl.inducing.gps import GridGPs
-from svdkl.inducing.prior import Prior
+from svdkl.gp.lattice_gps import GridGPs
+from svdkl.gp.prior import Prior
 
 LATTICES = {
     "sample": {1: (1000, 2000, 4000, 8000), 2: (100, 200, 400, 800), 3: (32, 48, 72, 108)},

@@ -14,8 +14,8 @@ import measure
 import pyarrow as pa
 
 from svdkl import SVDKLClassifier
-from svdkl.experiments.datasets import load_dataset, split
-from svdkl.tabular.encoder import TabularEncoder
+from svdkl.tables.encoder import TabularEncoder
+from svdkl_research.datasets import load_dataset, split
 
 EPOCHS = 6  # four of the network, two joint
 JOINT_LIMIT, ENCODING_LIMIT = 1.25, 0.1  # shares of an epoch of the network alone

@@ -6,9 +6,9 @@ from functools import partial
 import numpy as np
 from sklearn.datasets import load_digits
 
-from svdkl.experiments.baselines.image_networks import BUDGETS, NETWORKS
-from svdkl.experiments.datasets import mnist
-from svdkl.features.convnet import LeNet
+from svdkl.nets.convnet import LeNet
+from svdkl_research.datasets import mnist
+from svdkl_research.rivals.image_networks import BUDGETS, NETWORKS
 
 
 def digits(size: int = 8) -> tuple[np.ndarray, np.ndarray]:

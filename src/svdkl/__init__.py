@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from svdkl.estimators import SVDKLClassifier, SVDKLRegressor
-    from svdkl.features.mlp import MLP
-    from svdkl.head import GPHead
+    from svdkl.gp.head import GPHead
     from svdkl.model import SVDKL
-    from svdkl.training.replace import replace_classifier
+    from svdkl.nets.mlp import MLP
+    from svdkl.replace import replace_classifier
 
 __version__ = "0.1.0"
 
@@ -16,10 +16,10 @@ __all__ = ["MLP", "SVDKL", "GPHead", "SVDKLClassifier", "SVDKLRegressor", "__ver
 
 # Imported when first asked for: torch and scikit-learn take seconds that a command's --help need not wait.
 _HOMES = {
-    "MLP": "svdkl.features.mlp",
-    "GPHead": "svdkl.head",
+    "MLP": "svdkl.nets.mlp",
+    "GPHead": "svdkl.gp.head",
     "SVDKL": "svdkl.model",
-    "replace_classifier": "svdkl.training.replace",
+    "replace_classifier": "svdkl.replace",
     "SVDKLClassifier": "svdkl.estimators",
     "SVDKLRegressor": "svdkl.estimators",
 }

@@ -7,14 +7,12 @@ import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm as BatchNorm
 
-from svdkl.expectation import Part
-from svdkl.familiarity import MOST_ROWS
-from svdkl.head import GPHead
+from svdkl.gp.elbo import ELBO, Part
+from svdkl.gp.familiarity import MOST_ROWS
+from svdkl.gp.head import GPHead
+from svdkl.gp.prediction import Prediction, Uncertainty
 from svdkl.likelihoods import LikelihoodLike
-from svdkl.objective import ELBO
-from svdkl.prediction import Prediction
 from svdkl.shapes import Float, Tensor
-from svdkl.uncertainty import Uncertainty
 
 
 class SVDKL(nn.Module):
@@ -25,9 +23,9 @@ class SVDKL(nn.Module):
     net
         Any module from inputs to features of shape (B, Q).
     num_features, num_outputs, likelihood
-        Q, C and p(y | g), as of :class:`~svdkl.head.GPHead`.
+        Q, C and p(y | g), as of :class:`~svdkl.gp.head.GPHead`.
     **head_options
-        The other options of :class:`~svdkl.head.GPHead`.
+        The other options of :class:`~svdkl.gp.head.GPHead`.
 
     Examples
     --------
@@ -97,7 +95,7 @@ class SVDKL(nn.Module):
         generator: torch.Generator | None = None,
         part: Part | None = None,
     ) -> ELBO:
-        """The evidence lower bound per datum; see :meth:`svdkl.head.GPHead.elbo`."""
+        """The evidence lower bound per datum; see :meth:`svdkl.gp.head.GPHead.elbo`."""
         return self.head.elbo(self.net(x), y, num_data, sample_weight, generator, part)
 
     def forward(

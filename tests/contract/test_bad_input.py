@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from torch.distributions import Normal
 
 from svdkl import MLP, SVDKL, GPHead, replace_classifier
-from svdkl.kernels import RBF
+from svdkl.gp.kernels import RBF
+from svdkl.gp.memory import refuse_if_too_large
 from svdkl.likelihoods import Gaussian
-from svdkl.memory import refuse_if_too_large
-from svdkl.training.initialise import start_from_linear
+from svdkl.training.warm_start import start_from_linear
 
 NAN, INF = math.nan, math.inf
 X, Y = torch.linspace(-1, 1, 15).reshape(5, 3), torch.tensor([0, 1, 2, 3, 1])

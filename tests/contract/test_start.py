@@ -6,9 +6,9 @@ from tolerances import close
 from torch import nn
 
 from svdkl import SVDKL, GPHead, replace_classifier
-from svdkl.interpolation import interpolation_weights
-from svdkl.linalg.toeplitz import toeplitz_dense
-from svdkl.training.initialise import ROWS_SEEN, start_from_linear
+from svdkl.gp.interpolation import interpolation_weights
+from svdkl.gp.linalg.toeplitz import toeplitz_dense
+from svdkl.training.warm_start import ROWS_SEEN, start_from_linear
 
 
 def network(num_outputs: int = 5) -> tuple[nn.Module, torch.Tensor]:

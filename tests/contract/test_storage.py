@@ -15,7 +15,7 @@ from sklearn.datasets import make_blobs
 from sklearn.exceptions import NotFittedError
 from torch import nn
 
-import svdkl.estimators.folder as folder_module
+import svdkl.estimators.storage as folder_module
 from svdkl import SVDKLClassifier, SVDKLRegressor
 from svdkl.training.config import RECIPES
 from svdkl.writing import folder_put_in_place

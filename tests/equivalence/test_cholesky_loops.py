@@ -4,10 +4,10 @@ import pytest
 import torch
 from tolerances import close
 
-from svdkl import compiled
-from svdkl.compiled import on_threads
-from svdkl.inducing.cpu_cholesky import CPUColouredGram, CPUTraceAndLogDet
-from svdkl.inducing.posterior import AxisFactor, CholeskyFactor
+from svdkl.gp.fast import compiling as compiled
+from svdkl.gp.fast.cholesky_loops import CPUColouredGram, CPUTraceAndLogDet
+from svdkl.gp.fast.compiling import on_threads
+from svdkl.gp.posterior import AxisFactor, CholeskyFactor
 
 
 def inputs(size: int = 6, gps: int = 3, dtype: torch.dtype = torch.float64) -> list[torch.Tensor]:

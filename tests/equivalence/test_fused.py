@@ -9,7 +9,8 @@ import torch
 from tolerances import close
 
 from svdkl import GPHead
-from svdkl.interpolation import backends, marginals
+from svdkl.gp.fast import backends
+from svdkl.gp.fast.backends import marginals
 
 KIND = {torch.float64: "float64", torch.float32: "float32"}
 GPS = 3
@@ -175,7 +176,8 @@ def test_sums_over_many_rows_are_exact_in_single_precision(num_dims):
 @each_dimension
 @pytest.mark.parametrize("gps", [1, 2, 5])
 def test_several_threads_give_the_same(num_dims, gps, monkeypatch):
-    from svdkl.interpolation import cpu_lattice, cpu_line
+    from svdkl.gp.fast import lattice_marginals as cpu_lattice
+    from svdkl.gp.fast import line_loops as cpu_line
 
     monkeypatch.setattr(cpu_line, "POINTS_PER_THREAD", 8)
     monkeypatch.setattr(cpu_lattice, "POINTS_PER_THREAD", {2: 8, 3: 8})
@@ -212,7 +214,7 @@ def test_loops_are_kept_on_disk_or_compiled_where_nothing_can_be_written(tmp_pat
     import numba
     from numba.core import caching
 
-    from svdkl.compiled import jit
+    from svdkl.gp.fast.compiling import jit
 
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
     kept = jit(twice)

@@ -4,8 +4,8 @@ import pytest
 import torch
 from tolerances import close
 
-from svdkl.inducing.roots import cell_roots, eager_cell_roots
-from svdkl.linalg.banded import dense_gram
+from svdkl.gp.linalg.banded import dense_gram
+from svdkl.gp.marginals import cell_roots, eager_cell_roots
 
 
 def diagonals_of(size: int, gps: int = 3, rank: int = 9) -> torch.Tensor:

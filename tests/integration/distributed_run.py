@@ -8,12 +8,12 @@ from safetensors.torch import save_file
 from torch import nn
 
 from svdkl import MLP, SVDKL
+from svdkl.training.batches import InMemory, Rows
 from svdkl.training.config import TrainingConfig
 from svdkl.training.distributed import Processes, group
 from svdkl.training.guard import Guard
 from svdkl.training.optimisers import joint_groups, make_optimiser
 from svdkl.training.recipe import train
-from svdkl.training.rows import InMemory, Rows
 
 
 def data(dtype: torch.dtype) -> Rows:

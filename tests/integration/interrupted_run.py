@@ -8,10 +8,10 @@ from safetensors.torch import save_file
 from torch import nn
 
 from svdkl import MLP
+from svdkl.training.batches import Rows
 from svdkl.training.checkpoint import Checkpoint
 from svdkl.training.config import TrainingConfig
 from svdkl.training.recipe import train
-from svdkl.training.rows import Rows
 
 
 def main(folder: Path, recipe: str) -> None:

@@ -19,9 +19,9 @@ import pytest
 import svdkl.estimators.run
 from svdkl import SVDKLClassifier, SVDKLRegressor, __version__
 from svdkl.cli.app import main
+from svdkl.cli.arguments import load_model
 from svdkl.cli.config_file import GENERAL
-from svdkl.cli.models import load_model
-from svdkl.cli.parameters import CLASSIFIER_ONLY, LEFT_OUT, PARAMETERS, REGRESSOR_ONLY
+from svdkl.cli.option_flags import CLASSIFIER_ONLY, LEFT_OUT, PARAMETERS, REGRESSOR_ONLY
 from svdkl.metrics import METRICS, accuracy, rmse
 
 ROOT = Path(__file__).parent.parent.parent
@@ -177,7 +177,7 @@ def test_every_kind_of_option_reaches_the_estimator(call, monkeypatch):
 
 def test_several_processes_get_the_same_command_line(call, monkeypatch):
     launched = []
-    monkeypatch.setattr("svdkl.cli.launching.launch", lambda arguments, count: launched.append((arguments, count)) or 0)
+    monkeypatch.setattr("svdkl.cli.workers.launch", lambda arguments, count: launched.append((arguments, count)) or 0)
     call("train homes.csv --nproc 2 --target dear --out many --quiet")
     call("--debug train homes.csv --target dear --nproc=3 --out many")
     assert launched == [
@@ -213,12 +213,12 @@ def test_resume_and_overwrite(call, place, tmp_path):
         raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("svdkl.training.display.Display.show", interrupt)
+        patch.setattr("svdkl.training.history.Display.show", interrupt)
         errors = call(command.replace("--quiet", ""), code=130)
         assert errors == "Interrupted: no epoch was over, so nothing is kept; the same command starts anew.\n"
         assert not (out / "checkpoint.safetensors").exists()
         patch.setattr(
-            "svdkl.training.display.Display.show",
+            "svdkl.training.history.Display.show",
             lambda self, epoch: interrupt(self, epoch) if epoch.epoch == 2 else None,
         )
         longer = command.replace("--quiet", "").replace("--max-iter 2", "--max-iter 4")
@@ -273,9 +273,9 @@ def test_predictions_of_numbers(call):
 
 def test_predictions_do_not_depend_on_the_parts_in_which_a_file_is_read(call, monkeypatch):
     whole = call("predict classes new.parquet --uncertainty")
-    batches = svdkl.tabular.files.ParquetFiles.batches
+    batches = svdkl.tables.table_files.ParquetFiles.batches
     monkeypatch.setattr(
-        svdkl.tabular.files.ParquetFiles, "batches", lambda self, columns: batches(self, columns, rows=37)
+        svdkl.tables.table_files.ParquetFiles, "batches", lambda self, columns: batches(self, columns, rows=37)
     )
     assert call("predict classes new.parquet --uncertainty") == whole
 

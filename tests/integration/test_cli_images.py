@@ -13,13 +13,13 @@ import torch
 
 from svdkl import SVDKLClassifier, SVDKLRegressor
 from svdkl.cli.app import main
-from svdkl.cli.models import load_model
-from svdkl.features.pixels import Standardise
+from svdkl.cli.arguments import load_model
 from svdkl.metrics import accuracy, rmse
+from svdkl.nets.images import Standardise
 
 NETS = """
 import torch
-from svdkl.features.pixels import Standardise
+from svdkl.nets.images import Standardise
 
 WIDTH = 8
 

@@ -10,10 +10,10 @@ from refusals import refused
 from typer.testing import CliRunner
 
 from svdkl import SVDKLClassifier, report
+from svdkl import demo as demonstration
 from svdkl.cli.demo import demo
-from svdkl.experiments import demo as demonstration
-from svdkl.experiments.datasets import nycflights
-from svdkl.experiments.demo import Budget, check_folder, run_demo, split_flights
+from svdkl.demo import Budget, check_folder, run_demo, split_flights
+from svdkl_research.datasets import nycflights
 
 TINY = Budget(600, {"hidden": (16,), "num_features": 4, "grid_size": 8, "max_iter": 2, "evidence": False})
 

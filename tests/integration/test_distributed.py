@@ -12,8 +12,8 @@ from refusals import refused
 from safetensors.torch import load_file
 from tolerances import close
 
-from svdkl.cli import launching
-from svdkl.cli.launching import launch
+from svdkl.cli import workers as launching
+from svdkl.cli.workers import launch
 from svdkl.training.distributed import Processes, group, joined
 
 SCRIPT = Path(__file__).parent / "distributed_run.py"

@@ -20,18 +20,18 @@ import pytest
 import torch
 from refusals import refused
 
-from svdkl.experiments import results as results_module
-from svdkl.experiments import runner
-from svdkl.experiments.baselines import FORKS, MODELS, REFINEMENTS, ClassBaseline, Entry
-from svdkl.experiments.baselines.networks import NetworkClassifier
-from svdkl.experiments.commands import main
-from svdkl.experiments.plan import Place, look_for_data, plan_suite
-from svdkl.experiments.results import checkpoint_of, folder_of, fork_of, is_finished, read_results, write_results
-from svdkl.experiments.runner import run_suite
-from svdkl.experiments.suite import Task, parse_only, select
-from svdkl.experiments.suites import SUITES, get_suite, quick
-from svdkl.experiments.task import run_task
 from svdkl.training.checkpoint import Checkpoint, Snapshot
+from svdkl_research.rivals import FORKS, MODELS, REFINEMENTS, ClassBaseline, Entry
+from svdkl_research.rivals.networks import NetworkClassifier
+from svdkl_research.suites import results as results_module
+from svdkl_research.suites import runner
+from svdkl_research.suites.all_suites import SUITES, get_suite, quick
+from svdkl_research.suites.plan import Place, look_for_data, plan_suite
+from svdkl_research.suites.results import checkpoint_of, folder_of, fork_of, is_finished, read_results, write_results
+from svdkl_research.suites.runner import run_suite
+from svdkl_research.suites.suite import Task, parse_only, select
+from svdkl_research.suites.task import run_task
+from svdkl_research.task_commands import main
 
 SMOKE = get_suite("smoke")
 RESULTS = ("dnn", "dnn_temperature", "dnn_gp")  # of one fit
@@ -151,7 +151,7 @@ def test_what_a_result_holds(place):
     assert set(record) == {"commit", "dirty", "versions", "seed", "machine", "date", "command"}
     assert record["versions"]["torch"]
     assert record["machine"]["threads"] >= 1
-    assert record["command"] == "python -m svdkl.experiments run-task smoke tumours lightgbm --fold 1 --seed 0"
+    assert record["command"] == "python -m svdkl_research run-task smoke tumours lightgbm --fold 1 --seed 0"
     kept = np.load(place.scratch / "smoke" / "tumours" / "lightgbm" / "fold1-seed0" / "predictions.npz")
     assert kept["probabilities"].shape == (len(kept["rows"]), 2)
 
@@ -314,7 +314,7 @@ def test_folders_that_cannot_be_written_to_are_refused_before_anything_runs(opti
 
 def test_an_interrupt_leaves_nothing(tmp_path):
     results = tmp_path / "results"
-    command = [sys.executable, "-m", "svdkl.experiments", "run", "smoke", "--only", "model=svdkl"]
+    command = [sys.executable, "-m", "svdkl_research", "run", "smoke", "--only", "model=svdkl"]
     command += ["--results", str(results), "--scratch", str(tmp_path / "scratch"), "--threads", "1"]
     log = tmp_path / "scratch" / "smoke" / "tumours" / "svdkl" / "fold0-seed0" / "log.txt"
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from svdkl.cli.app import main
-from svdkl.cli.reproduce import write_page
-from svdkl.experiments import runner
-from svdkl.experiments.datasets import SOURCES
-from svdkl.experiments.plan import Place
-from svdkl.experiments.results import folder_of, read_results, write_results
-from svdkl.experiments.suite import Task
-from svdkl.experiments.suites import get_suite
-from svdkl.report.suite_figures import _curve, write_figures
+from svdkl_research.commands.reproduce import write_page
+from svdkl_research.datasets import SOURCES
+from svdkl_research.pages.suite_figures import _curve, write_figures
+from svdkl_research.suites import runner
+from svdkl_research.suites.all_suites import get_suite
+from svdkl_research.suites.plan import Place
+from svdkl_research.suites.results import folder_of, read_results, write_results
+from svdkl_research.suites.suite import Task
 
 PROVENANCE = {
     "commit": None,

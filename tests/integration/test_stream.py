@@ -14,12 +14,12 @@ from tolerances import close
 
 from svdkl import SVDKLClassifier, SVDKLRegressor
 from svdkl.estimators.streaming import StreamedTable
-from svdkl.tabular import stream
-from svdkl.tabular.parquet_files import ParquetFiles
-from svdkl.tabular.stream import ParquetRows
-from svdkl.tabular.survey import survey
+from svdkl.tables.parquet_files import ParquetFiles
+from svdkl.training import parquet_batches as stream
+from svdkl.training.batches import Rows
 from svdkl.training.distributed import ALONE, Processes
-from svdkl.training.rows import Rows
+from svdkl.training.parquet_batches import ParquetRows
+from svdkl.training.parquet_survey import survey
 
 CPU = torch.device("cpu")
 
@@ -132,7 +132,7 @@ class Together(Processes):
 
 
 def test_a_survey_is_the_same_for_any_number_of_processes(files, monkeypatch):
-    monkeypatch.setattr("svdkl.tabular.survey.SAMPLE_ROWS", 1500)
+    monkeypatch.setattr("svdkl.training.parquet_survey.SAMPLE_ROWS", 1500)
     options = {"columns": ["number", "label"], "target": "label", "held_out_fraction": 0.1, "seed": 5}
     alone = survey(files, **options, processes=ALONE, count_targets=True)
     assert alone.targets == {"rare": 715, "common": 4285}

@@ -11,18 +11,17 @@ from torch import nn
 from svdkl import MLP, SVDKL, GPHead
 from svdkl.training import loop
 from svdkl.training.averaging import Average
+from svdkl.training.batches import InMemory, Rows
+from svdkl.training.best_epochs import held_out_score
 from svdkl.training.config import RECIPES, TrainingConfig
 from svdkl.training.distributed import ALONE, Processes
-from svdkl.training.evidence import fit_held_out_evidence
+from svdkl.training.evidence import ExpectedNoise, fit_held_out_evidence
 from svdkl.training.guard import MAX_ROLLBACKS, Guard
 from svdkl.training.history import History
-from svdkl.training.initialise import start_from_linear
 from svdkl.training.loop import Stage, run_stage
-from svdkl.training.noise import ExpectedNoise
 from svdkl.training.optimisers import choose_groups, make_optimiser, rate_factor, set_rates
 from svdkl.training.recipe import _renamed, train
-from svdkl.training.rows import InMemory, Rows
-from svdkl.training.scoring import held_out_score
+from svdkl.training.warm_start import start_from_linear
 
 
 def blobs(num_rows: int, seed: int) -> Rows:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tolerances import close
 
 from svdkl import GPHead
-from svdkl.inducing.gps import GridGPs
+from svdkl.gp.lattice_gps import GridGPs
 
 FAMILIES = ("cholesky", "banded", "mean_field")
 seeds = st.integers(0, 2**31)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tolerances import close
 
-from svdkl.interpolation import interpolate, interpolate_transposed, interpolation_weights
+from svdkl.gp.interpolation import interpolate, interpolate_transposed, interpolation_weights
 
 sizes_of = st.lists(st.integers(4, 9), min_size=1, max_size=3).map(tuple)
 seeds = st.integers(0, 2**31)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy import stats
 
-from svdkl.estimators.outcomes import draw, quantiles
+from svdkl.estimators.quantiles import draw, quantiles
 from svdkl.likelihoods import Gaussian, NegativeBinomial, Poisson, StudentT
 
 LEVELS = np.array([0.001, 0.05, 0.3, 0.5, 0.9, 0.999])

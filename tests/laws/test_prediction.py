@@ -152,7 +152,7 @@ def test_predictions_in_parts_are_the_same(likelihood, monkeypatch):
     h = torch.randn(23, 4)
     predict = head.predict_proba if likelihood == "softmax" else head.predict
     whole = [predict(h), *head.uncertainty(h)]
-    monkeypatch.setattr("svdkl.head.POINTS_IN_CACHE", 5 * 128 * 3)
+    monkeypatch.setattr("svdkl.gp.head.POINTS_IN_CACHE", 5 * 128 * 3)
     parts = [predict(h), *head.uncertainty(h)]
     for one, other in zip(parts, whole, strict=True):
         for a, b in zip(one, other, strict=True) if isinstance(one, tuple) else [(one, other)]:

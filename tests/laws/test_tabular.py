@@ -10,10 +10,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from svdkl.features.layout import Codes, Flag, Number
-from svdkl.features.tabular import TabularNet
-from svdkl.tabular.encoder import TabularEncoder
-from svdkl.tabular.scaling import compress
+from svdkl.nets.tabular import TabularNet
+from svdkl.tables.encoder import TabularEncoder
+from svdkl.tables.layout import Codes, Flag, Number
+from svdkl.tables.numbers import compress
 
 seeds = st.integers(0, 2**31)
 finite = st.floats(allow_nan=False, allow_infinity=False)

@@ -6,7 +6,7 @@ import torch
 from tolerances import close
 
 from oracles.twins import FORMS, LATTICES, NUM_GPS, random_gps, random_positions, same
-from svdkl.interpolation import interpolate
+from svdkl.gp.interpolation import interpolate
 
 
 def blocks(gps, x):

@@ -9,8 +9,8 @@ import torch
 from tolerances import close
 
 from oracles.twins import FAMILIES, FORMS, LATTICES, NUM_GPS, axis_covariances, axis_factor, random_gps, same, write_out
-from svdkl.inducing.divergence import kl_divergence, trace_of_solve
-from svdkl.linalg.kronecker import kron_log_det, kron_trace
+from svdkl.gp.divergence import kl_divergence, trace_of_solve
+from svdkl.gp.linalg.kronecker import kron_log_det, kron_trace
 
 every_pair = pytest.mark.parametrize(
     ("form", "family", "sizes"), list(itertools.product(FORMS, FAMILIES, LATTICES)), ids=str

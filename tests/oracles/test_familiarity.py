@@ -9,7 +9,7 @@ from tolerances import close
 from torch import nn
 
 from svdkl import SVDKL, GPHead
-from svdkl.familiarity import MOST_ROWS, NO_DIRECTION, NOISE, SMALLEST_SCALE, STEEPNESS, Familiarity
+from svdkl.gp.familiarity import MOST_ROWS, NO_DIRECTION, NOISE, SMALLEST_SCALE, STEEPNESS, Familiarity
 
 
 def by_hand(rows: torch.Tensor, h: torch.Tensor) -> torch.Tensor:

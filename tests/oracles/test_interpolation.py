@@ -6,7 +6,7 @@ import torch
 from tolerances import close
 
 from oracles.twins import LATTICES, NUM_GPS, random_positions, same
-from svdkl.interpolation import interpolate, interpolate_transposed, interpolation_weights
+from svdkl.gp.interpolation import interpolate, interpolate_transposed, interpolation_weights
 
 EDGES = [-torch.inf, -3, -1e-9, 0, 0.4, 1, 1.7, 2, 2.5, 3, 3 + 1e-9, 3.2, 4, 4 + 1e-9, 9, torch.inf]
 SIZES = [*LATTICES, (4,), (4, 4), (4, 5, 4)]

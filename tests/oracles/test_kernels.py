@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from oracles.twins import same, uniform
-from svdkl.kernels import RBF, build_kernel
+from svdkl.gp.kernels import RBF, build_kernel
 
 NUM_GPS = 3
 DISTANCE = torch.linspace(0, 1.3, 9, dtype=torch.float64)

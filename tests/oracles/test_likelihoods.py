@@ -6,18 +6,18 @@ import torch
 from tolerances import close
 from torch import distributions as td
 
-from svdkl.expectation import expectation_over_marginals, expectation_over_samples
-from svdkl.inducing.marginal import Marginals
-from svdkl.likelihoods import build_likelihood
-from svdkl.mixing import Mixing
-from svdkl.prediction import (
+from svdkl.gp.elbo import expectation_over_marginals, expectation_over_samples
+from svdkl.gp.marginals import Marginals
+from svdkl.gp.mixing import Mixing
+from svdkl.gp.prediction import (
     latent_points,
     point_dims,
     predictive_log_density,
     predictive_moments,
     predictive_probabilities,
 )
-from svdkl.quadrature import normal_points
+from svdkl.gp.quadrature import normal_points
+from svdkl.likelihoods import build_likelihood
 
 C, J, B = 2, 3, 6
 NAMES = ("bernoulli", "gaussian", "student_t", "poisson", "negative_binomial")

@@ -6,9 +6,11 @@ import torch
 from tolerances import close
 
 from oracles.twins import same
-from svdkl import compiled
-from svdkl.linalg import banded, circulant, cpu_toeplitz, kronecker, toeplitz, triangular
-from svdkl.linalg.cholesky import unrolled_cholesky
+from svdkl.gp.fast import compiling as compiled
+from svdkl.gp.fast import toeplitz_loops as cpu_toeplitz
+from svdkl.gp.linalg import banded, circulant, kronecker, toeplitz
+from svdkl.gp.linalg import small as triangular
+from svdkl.gp.linalg.small import unrolled_cholesky
 
 
 def randn(*shape: int) -> torch.Tensor:

@@ -8,7 +8,7 @@ import torch
 from tolerances import close
 
 from oracles.twins import FAMILIES, FORMS, LATTICES, NUM_GPS, random_gps, random_positions, same, write_out
-from svdkl.inducing.marginal import tabulate
+from svdkl.gp.marginals import tabulate
 
 each_posterior = pytest.mark.parametrize(
     ("form", "family", "whitened", "sizes"), list(itertools.product(FORMS, FAMILIES, [True, False], LATTICES)), ids=str

@@ -17,8 +17,8 @@ from oracles.twins import (
     uniform,
     write_out,
 )
-from svdkl.inducing.posterior import BandedFactor, inverse_softplus
-from svdkl.linalg.banded import banded_gram
+from svdkl.gp.linalg.banded import banded_gram
+from svdkl.gp.posterior import BandedFactor, inverse_softplus
 
 SIZES = [4, 6, 9]  # a band of four below the diagonal holds all of the first
 
@@ -62,7 +62,7 @@ def test_banded_gram_twice_differentiated():
 @pytest.mark.parametrize("sizes", LATTICES)
 def test_auto_mixes_families(sizes, monkeypatch):
     """Some axes banded, others not: what is written out from each is what is read off."""
-    monkeypatch.setattr("svdkl.inducing.posterior.LONG_AXIS", 6)
+    monkeypatch.setattr("svdkl.gp.posterior.LONG_AXIS", 6)
     for form in FORMS:
         gps = random_gps(sizes, "auto", True, form)
         assert [isinstance(factor, BandedFactor) for factor in gps.posterior.axes] == [size >= 6 for size in sizes]

@@ -6,11 +6,10 @@ import torch
 from tolerances import close
 
 from oracles.twins import FORMS, KERNELS, LATTICES, NUM_GPS, axis_covariances, random_gps, same, uniform
-from svdkl.grid import Grid
-from svdkl.inducing.prior import build_prior
-from svdkl.kernels import AxisKernel, build_kernel
-from svdkl.linalg.circulant import circulant_column, even_transform
-from svdkl.linalg.congruence import circulant_congruence
+from svdkl.gp.grid import Grid
+from svdkl.gp.kernels import AxisKernel, build_kernel
+from svdkl.gp.linalg.circulant import circulant_column, circulant_congruence, even_transform
+from svdkl.gp.prior import build_prior
 
 CPU = torch.device("cpu")
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from tolerances import close
 
-from svdkl.linalg.small import ROUNDING, eager_cholesky, small_cholesky
+from svdkl.gp.linalg.small import ROUNDING, eager_cholesky, small_cholesky
 from svdkl.shapes import Tensor
 
 

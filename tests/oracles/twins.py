@@ -8,8 +8,8 @@ import torch
 from tolerances import close
 from torch import Tensor
 
-from svdkl.inducing.gps import GridGPs
-from svdkl.inducing.posterior import BandedFactor, CholeskyFactor
+from svdkl.gp.lattice_gps import GridGPs
+from svdkl.gp.posterior import BandedFactor, CholeskyFactor
 
 NUM_GPS = 2
 LATTICES = [(11,), (7, 6), (5, 4, 7)]

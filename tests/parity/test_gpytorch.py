@@ -24,7 +24,7 @@ from tolerances import close
 from torch import Tensor
 
 from svdkl import GPHead
-from svdkl.inducing.gps import GridGPs
+from svdkl.gp.lattice_gps import GridGPs
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse invariant checks")  # gpytorch's interpolation
 

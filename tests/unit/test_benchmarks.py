@@ -9,13 +9,13 @@ from dataclasses import replace
 import pytest
 import torch
 
-from svdkl.benchmarks import child, runner
-from svdkl.benchmarks.runner import Conditions, Record, run_in_process, run_tasks
-from svdkl.benchmarks.setting import Setting
-from svdkl.benchmarks.studies import STUDIES, Limit, Task, choose
-from svdkl.benchmarks.summaries import curves, document, missed_limits, rows
-from svdkl.benchmarks.systems import SYSTEMS
-from svdkl.benchmarks.timing import interleaved, ratios, slope
+from svdkl_research.bench import child, runner
+from svdkl_research.bench.runner import Conditions, Record, run_in_process, run_tasks
+from svdkl_research.bench.setting import Setting
+from svdkl_research.bench.studies import STUDIES, Limit, Task, choose
+from svdkl_research.bench.summaries import curves, document, missed_limits, rows
+from svdkl_research.bench.systems import SYSTEMS
+from svdkl_research.bench.timing import interleaved, ratios, slope
 
 TINY = Setting(rows=40, gps=2, dims=1, axis=8)
 CONDITIONS = Conditions(threads=1, seconds=100.0, memory=10**10)
@@ -75,7 +75,7 @@ def test_features_are_as_many_as_all_gps_see():
 
 def test_mc_gp_conditional_against_dense_algebra():
     pytest.importorskip("pyro")
-    from svdkl.benchmarks.systems.mc_gp import JITTER, conditional
+    from svdkl_research.bench.systems.mc_gp import JITTER, conditional
 
     h, Z = torch.randn(1, 5).double(), torch.linspace(-2, 2, 6).double()
     v, lengthscale, amplitude = torch.randn(1, 6).double(), torch.tensor([0.7]).double(), torch.tensor([1.3]).double()
@@ -194,7 +194,7 @@ def test_what_is_measured_is_kept_and_the_rest_goes_on(tmp_path, monkeypatch):
 
 
 def test_what_is_not_installed(tmp_path, monkeypatch):
-    monkeypatch.setattr("svdkl.benchmarks.systems.find_spec", lambda name: None)
+    monkeypatch.setattr("svdkl_research.bench.systems.find_spec", lambda name: None)
     task = Task("scaling", "mc_gp", "network", TINY, 1)
     (record,) = run_tasks([task], tmp_path / "bench.json", CONDITIONS, "", lambda line: None)
     assert rows([record])[0].time == "not installed: pip install 'svdkl[baselines]'"
@@ -226,7 +226,7 @@ def test_profile_names_operations_and_shares():
 
 
 def test_figure_marks_where_a_system_ended():
-    from svdkl.report.figures.runtime import runtime
+    from svdkl_research.pages.runtime_figure import runtime
 
     def record(system, m, status="measured"):
         seconds = {"network": [1.0, 1.1, 1.2], system: [m / 50] * 3}

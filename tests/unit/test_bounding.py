@@ -6,7 +6,7 @@ import pytest
 import torch
 from tolerances import close
 
-from svdkl.features.bounding import BEND, LIMIT, SLOPE, STEEPNESS, compress, expand
+from svdkl.gp.bounding import BEND, LIMIT, SLOPE, STEEPNESS, compress, expand
 
 FAR = math.sinh(BEND * LIMIT) / SLOPE  # where the limit is reached
 

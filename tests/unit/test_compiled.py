@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from svdkl.compiled import on_slices
+from svdkl.gp.fast.compiling import on_slices
 
 
 def test_loops_write_into_tensors_and_not_into_copies():

@@ -3,8 +3,7 @@
 import io
 
 from svdkl.training.config import TrainingConfig
-from svdkl.training.display import Display
-from svdkl.training.history import Epoch
+from svdkl.training.history import Display, Epoch
 
 
 class Terminal(io.StringIO):

@@ -8,10 +8,10 @@ import torch
 import typer
 from typer.testing import CliRunner
 
+from svdkl import doctor as checks
 from svdkl.cli.doctor import doctor
+from svdkl.doctor import CHECKS, FAIL, NOTE, OK, Finding, examine
 from svdkl.estimators.classifier import SVDKLClassifier
-from svdkl.experiments import doctor as checks
-from svdkl.experiments.doctor import CHECKS, FAIL, NOTE, OK, Finding, examine
 
 SLOW = ("self-test", "demo data")
 

@@ -20,8 +20,8 @@ from sklearn.exceptions import NotFittedError
 from torch import nn
 
 from svdkl import SVDKLClassifier, SVDKLRegressor
-from svdkl.estimators.settings import network_options, training_config
-from svdkl.estimators.splitting import held_out_rows
+from svdkl.estimators.examples import held_out_rows
+from svdkl.estimators.options import network_options, training_config
 from svdkl.training import recipe as recipe_module
 from svdkl.training.config import RECIPES
 

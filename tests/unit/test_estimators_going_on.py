@@ -11,9 +11,9 @@ from sklearn.datasets import make_blobs
 from sklearn.model_selection import GridSearchCV
 from torch import nn
 
-import svdkl.estimators.splitting as splitting
+import svdkl.estimators.examples as splitting
 from svdkl import SVDKLClassifier, SVDKLRegressor
-from svdkl.kernels import RBF
+from svdkl.gp.kernels import RBF
 
 SMALL = {"hidden": (16,), "num_features": 4, "grid_size": 8, "max_iter": 2, "evidence": False, "random_state": 0}
 

@@ -6,9 +6,9 @@ import torch
 from refusals import refused
 
 from svdkl import SVDKLClassifier, SVDKLRegressor
-from svdkl.estimators.encodings import trial_epochs
-from svdkl.estimators.planning import plan_fit
-from svdkl.estimators.settings import training_config
+from svdkl.estimators.dry_run import plan_fit
+from svdkl.estimators.fitting import trial_epochs
+from svdkl.estimators.options import training_config
 
 SMALL = {
     "hidden": (32,),
@@ -235,7 +235,7 @@ def test_a_plan_counts_the_short_runs(monkeypatch):
     x, y = np.random.default_rng(0).normal(size=(2, 200, 1))
     seconds = {}
     for epochs in (0, 10**6):
-        monkeypatch.setattr("svdkl.estimators.planning.trial_epochs", lambda *others, epochs=epochs: epochs)
+        monkeypatch.setattr("svdkl.estimators.dry_run.trial_epochs", lambda *others, epochs=epochs: epochs)
         model = SVDKLRegressor(hidden=(4,), num_features=2, grid_size=8, max_iter=10)
         seconds[epochs] = plan_fit(model, x, y[:, 0], 200).seconds
     assert seconds[10**6] > 1000 * seconds[0]

@@ -12,28 +12,22 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
 from svdkl.estimators import base
-from svdkl.experiments.baselines import MODELS, TITLES, make_baseline
-from svdkl.experiments.baselines.boosting import BoostingClassifier, BoostingRegressor
-from svdkl.experiments.baselines.d_gplvm import LatentVariableClassifier
-from svdkl.experiments.baselines.ensemble import EnsembleClassifier, EnsembleRegressor
-from svdkl.experiments.baselines.interface import ClassBaseline, Gaussian, RealBaseline
-from svdkl.experiments.baselines.klsp_gp import SparseGPClassifier, expected_log_likelihood
-from svdkl.experiments.baselines.laplace import LaplaceClassifier, gauss_newton
-from svdkl.experiments.baselines.matrix import MOST_LABELS, CodedMatrix, OneHotMatrix
-from svdkl.experiments.baselines.mc_gp import SampledGPClassifier
-from svdkl.experiments.baselines.networks import NetworkClassifier, NetworkRegressor
-from svdkl.experiments.baselines.savi_gp import MixtureGPClassifier
-from svdkl.experiments.baselines.sparse_classifier import predictive
-from svdkl.experiments.baselines.svgp import SparseGP
-from svdkl.experiments.baselines.svm import (
-    MarginSoftmax,
-    SupportVectorMachine,
-    pair_scores,
-    pair_weights,
-    some_of_each_class,
-)
-from svdkl.experiments.baselines.temperature import Temperature, deviation_factor
 from svdkl.metrics import accuracy, gaussian_nlpd, negative_log_probability, rmse
+from svdkl_research.rivals import MODELS, TITLES, make_baseline
+from svdkl_research.rivals.boosting import BoostingClassifier, BoostingRegressor
+from svdkl_research.rivals.d_gplvm import LatentVariableClassifier
+from svdkl_research.rivals.ensemble import EnsembleClassifier, EnsembleRegressor
+from svdkl_research.rivals.interface import ClassBaseline, Gaussian, RealBaseline
+from svdkl_research.rivals.klsp_gp import SparseGPClassifier, expected_log_likelihood
+from svdkl_research.rivals.laplace import LaplaceClassifier, gauss_newton
+from svdkl_research.rivals.matrix import MOST_LABELS, CodedMatrix, OneHotMatrix
+from svdkl_research.rivals.mc_gp import SampledGPClassifier
+from svdkl_research.rivals.networks import NetworkClassifier, NetworkRegressor
+from svdkl_research.rivals.savi_gp import MixtureGPClassifier
+from svdkl_research.rivals.sparse_classifier import predictive
+from svdkl_research.rivals.svgp import SparseGP
+from svdkl_research.rivals.svm import MarginSoftmax, SupportVectorMachine, pair_scores, pair_weights, some_of_each_class
+from svdkl_research.rivals.temperature import Temperature, deviation_factor
 
 
 def rows(count: int, seed: int, task: str) -> tuple[pa.Table, np.ndarray]:

@@ -13,23 +13,14 @@ import pyarrow.parquet as pq
 import pytest
 from refusals import refused
 
-from svdkl.experiments.datasets import (
-    SOURCES,
-    Dataset,
-    flights,
-    hold_out,
-    load_dataset,
-    missing_data,
-    published,
-    split,
-)
-from svdkl.experiments.datasets import regression as regression_sets
-from svdkl.experiments.datasets.adult import ADULT
-from svdkl.experiments.datasets.connect4 import CONNECT4
-from svdkl.experiments.datasets.covertype import COVERTYPE
-from svdkl.experiments.datasets.diabetes import DIABETES
-from svdkl.experiments.datasets.flights import FEATURES, load_airline
-from svdkl.experiments.datasets.published import Published
+from svdkl_research.datasets import SOURCES, Dataset, flights, hold_out, load_dataset, missing_data, published, split
+from svdkl_research.datasets import regression as regression_sets
+from svdkl_research.datasets.adult import ADULT
+from svdkl_research.datasets.connect4 import CONNECT4
+from svdkl_research.datasets.covertype import COVERTYPE
+from svdkl_research.datasets.diabetes import DIABETES
+from svdkl_research.datasets.flights import FEATURES, load_airline
+from svdkl_research.datasets.published import Published
 
 REAL = os.environ.get("SVDKL_DATA") or None
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from svdkl.experiments.commands import main
-from svdkl.experiments.overview import fill_in, overview
-from svdkl.experiments.results import folder_of, write_results
-from svdkl.experiments.suite import Task
-from svdkl.experiments.suites import get_suite
+from svdkl_research.pages.overview import fill_in, overview
+from svdkl_research.suites.all_suites import get_suite
+from svdkl_research.suites.results import folder_of, write_results
+from svdkl_research.suites.suite import Task
+from svdkl_research.task_commands import main
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -57,4 +57,4 @@ def test_only_the_places_that_are_marked_change(results, tmp_path):
 def test_the_readme_is_what_the_results_say():
     readme = (REPOSITORY / "README.md").read_text()
     assert "<!-- results: uci nlp -->" in readme
-    assert fill_in(readme, REPOSITORY / "results") == readme, "run: python -m svdkl.experiments fill README.md"
+    assert fill_in(readme, REPOSITORY / "results") == readme, "run: python -m svdkl_research fill README.md"

@@ -9,23 +9,23 @@ import numpy as np
 import pytest
 from refusals import refused
 
-from svdkl.experiments import provenance
-from svdkl.experiments import task as task_module
-from svdkl.experiments.baselines import MODELS, make_baseline
-from svdkl.experiments.baselines.d_gplvm import LatentVariableClassifier
-from svdkl.experiments.baselines.image_networks import BUDGETS, NETWORKS
-from svdkl.experiments.baselines.klsp_gp import SparseGPClassifier
-from svdkl.experiments.baselines.mc_gp import SampledGPClassifier
-from svdkl.experiments.baselines.savi_gp import MixtureGPClassifier
-from svdkl.experiments.baselines.svgp import SparseGP
-from svdkl.experiments.plan import Place, plan_suite
-from svdkl.experiments.progress import BUDGETS as SECONDS
-from svdkl.experiments.progress import IMAGES, Cost, Estimate, cost_by_rule, duration
-from svdkl.experiments.results import folder_of, fork_of, read_results, write_results
-from svdkl.experiments.runner import task_command
-from svdkl.experiments.suite import Task, parse_only, select
-from svdkl.experiments.suites import GP_RIVALS, QUICK_MODELS, SUITES, get_suite
-from svdkl.experiments.task import run_task, sample
+from svdkl_research.rivals import MODELS, make_baseline
+from svdkl_research.rivals.d_gplvm import LatentVariableClassifier
+from svdkl_research.rivals.image_networks import BUDGETS, NETWORKS
+from svdkl_research.rivals.klsp_gp import SparseGPClassifier
+from svdkl_research.rivals.mc_gp import SampledGPClassifier
+from svdkl_research.rivals.savi_gp import MixtureGPClassifier
+from svdkl_research.rivals.svgp import SparseGP
+from svdkl_research.suites import provenance
+from svdkl_research.suites import task as task_module
+from svdkl_research.suites.all_suites import GP_RIVALS, QUICK_MODELS, SUITES, get_suite
+from svdkl_research.suites.estimates import BUDGETS as SECONDS
+from svdkl_research.suites.estimates import IMAGES, Cost, Estimate, cost_by_rule, duration
+from svdkl_research.suites.plan import Place, plan_suite
+from svdkl_research.suites.results import folder_of, fork_of, read_results, write_results
+from svdkl_research.suites.runner import task_command
+from svdkl_research.suites.suite import Task, parse_only, select
+from svdkl_research.suites.task import run_task, sample
 
 SMOKE = get_suite("smoke")
 
@@ -284,7 +284,7 @@ def test_finished_runs_of_other_suites_count_in_estimates(tmp_path):
 def test_commands_name_the_task():
     task = Task("regression", "yacht", "svgp", 3, 0)
     command = task_command(task, Place(Path("r"), Path("s"), Path("d"), True, 2))
-    assert command[1:5] == ["-m", "svdkl.experiments", "--debug", "run-task"]
+    assert command[1:5] == ["-m", "svdkl_research", "--debug", "run-task"]
     assert command[5:10] == ["regression", "yacht", "svgp", "--fold", "3"]
     assert command[-5:] == ["--data-dir", "d", "--download", "--threads", "2"]
 

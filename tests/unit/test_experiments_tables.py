@@ -8,14 +8,14 @@ from pathlib import Path
 
 from refusals import refused
 
-from svdkl.estimators.settings import training_config
-from svdkl.experiments.baselines import TITLES, make_baseline, make_image_baseline
-from svdkl.experiments.datasets import SOURCES
-from svdkl.experiments.paper import TABLES
-from svdkl.experiments.results import folder_of, write_results
-from svdkl.experiments.suite import Task
-from svdkl.experiments.suites import get_suite
-from svdkl.experiments.tables import suite_tables
+from svdkl.estimators.options import training_config
+from svdkl_research.datasets import SOURCES
+from svdkl_research.pages.paper import TABLES
+from svdkl_research.pages.tables import suite_tables
+from svdkl_research.rivals import TITLES, make_baseline, make_image_baseline
+from svdkl_research.suites.all_suites import get_suite
+from svdkl_research.suites.results import folder_of, write_results
+from svdkl_research.suites.suite import Task
 
 PROVENANCE = {
     "commit": "0123456789abcdef",

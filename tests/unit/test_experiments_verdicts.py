@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from svdkl.experiments.measures import MEASURES
-from svdkl.experiments.results import Result
-from svdkl.experiments.suites import get_suite
-from svdkl.experiments.verdicts import Comparison, compare, verdicts
+from svdkl_research.pages.measures import MEASURES
+from svdkl_research.pages.verdicts import Comparison, compare, verdicts
+from svdkl_research.suites.all_suites import get_suite
+from svdkl_research.suites.results import Result
 
 ACCURACY, NLP = MEASURES["classification"][:2]
 

@@ -11,9 +11,10 @@ import torch
 from refusals import refused
 
 from svdkl import SVDKLClassifier, SVDKLRegressor
-from svdkl.estimators import export_check, exporting
-from svdkl.estimators.exporting import _freeze, export_model
-from svdkl.tabular.encoder import TabularEncoder
+from svdkl.export import verify as export_check
+from svdkl.export import write as exporting
+from svdkl.export.write import _freeze, export_model
+from svdkl.tables.encoder import TabularEncoder
 
 QUICK = {
     "hidden": (16,),

@@ -7,8 +7,8 @@ from refusals import refused
 from sklearn.datasets import load_diabetes, load_iris
 
 from svdkl import SVDKLClassifier, SVDKLRegressor
-from svdkl.estimators.heads import with_head
 from svdkl.training.config import TrainingConfig
+from svdkl_research.add_head import with_head
 
 SMALL = {"hidden": (16,), "num_features": 6, "grid_size": 12, "max_iter": 6, "random_state": 3}
 

@@ -10,24 +10,24 @@ from digits import digits, put_digits
 from refusals import refused
 from torch.distributions import MultivariateNormal, Normal, kl_divergence
 
-from svdkl.experiments import task as tasks
-from svdkl.experiments.baselines import make_image_baseline
-from svdkl.experiments.baselines.d_gplvm import LatentVariableClassifier, LatentVariableModel, divergence
-from svdkl.experiments.baselines.ensemble import EnsembleClassifier
-from svdkl.experiments.baselines.image_networks import BUDGETS, ImageClassifier
-from svdkl.experiments.baselines.interface import ClassBaseline, doubt
-from svdkl.experiments.baselines.klsp_gp import SparseGPClassifier, expected_log_likelihood
-from svdkl.experiments.baselines.laplace import LaplaceClassifier
-from svdkl.experiments.baselines.matrix import PixelMatrix
-from svdkl.experiments.baselines.mc_gp import SampledGPClassifier, expected
-from svdkl.experiments.baselines.savi_gp import MixtureGPClassifier, MixtureProcess, sampled_log_likelihood
-from svdkl.experiments.datasets import ImageSet, mnist
-from svdkl.experiments.results import read_results
-from svdkl.experiments.suite import Task
-from svdkl.experiments.suites import get_suite
-from svdkl.experiments.tables import suite_tables
-from svdkl.experiments.task import run_task, strange_images, tell_apart
 from svdkl.metrics import accuracy, negative_log_probability
+from svdkl_research.datasets import ImageSet, mnist
+from svdkl_research.pages.tables import suite_tables
+from svdkl_research.rivals import make_image_baseline
+from svdkl_research.rivals.d_gplvm import LatentVariableClassifier, LatentVariableModel, divergence
+from svdkl_research.rivals.ensemble import EnsembleClassifier
+from svdkl_research.rivals.image_networks import BUDGETS, ImageClassifier
+from svdkl_research.rivals.interface import ClassBaseline, doubt
+from svdkl_research.rivals.klsp_gp import SparseGPClassifier, expected_log_likelihood
+from svdkl_research.rivals.laplace import LaplaceClassifier
+from svdkl_research.rivals.matrix import PixelMatrix
+from svdkl_research.rivals.mc_gp import SampledGPClassifier, expected
+from svdkl_research.rivals.savi_gp import MixtureGPClassifier, MixtureProcess, sampled_log_likelihood
+from svdkl_research.suites import task as tasks
+from svdkl_research.suites.all_suites import get_suite
+from svdkl_research.suites.results import read_results
+from svdkl_research.suites.suite import Task
+from svdkl_research.suites.task import run_task, strange_images, tell_apart
 
 SMALL = {"components": 20, "seconds": 1e6}
 GPS = {
@@ -188,11 +188,11 @@ def test_expectations_are_alike_in_all_rivals(latents):
 def test_the_chain_has_the_posterior_of_a_model_that_is_known(monkeypatch):
     """With a Gaussian likelihood in place of the classes the inducing values' posterior has a closed form."""
     monkeypatch.setattr(
-        "svdkl.experiments.baselines.mc_gp.expected",
+        "svdkl_research.rivals.mc_gp.expected",
         lambda mean, variance, labels: -0.5 * ((labels - mean[:, 0]).square() + variance[:, 0]) / 0.1,
     )
-    monkeypatch.setattr("svdkl.experiments.baselines.mc_gp.KEPT", 10**6)
-    monkeypatch.setattr("svdkl.experiments.baselines.mc_gp.LEAPS", 4)
+    monkeypatch.setattr("svdkl_research.rivals.mc_gp.KEPT", 10**6)
+    monkeypatch.setattr("svdkl_research.rivals.mc_gp.LEAPS", 4)
     model = SampledGPClassifier(inducing=3, warm_up=60, moves=250, seconds=1e6)
     model.classes, model.log_unit = 2, torch.zeros((), dtype=torch.float64)
     model.centres = torch.tensor([[-1.0], [0.0], [1.0]]).double()

@@ -11,18 +11,17 @@ from refusals import refused
 from torch import nn
 
 from svdkl import SVDKLClassifier
-from svdkl.estimators.inputs import order_of_content, read_numbers
-from svdkl.experiments.baselines import MODELS, make_baseline, make_image_baseline
-from svdkl.experiments.baselines.image_networks import BUDGETS, NETWORKS, ImageClassifier, build_network
-from svdkl.experiments.datasets import SOURCES
-from svdkl.experiments.results import read_results
-from svdkl.experiments.suite import Task, parse_only, select
-from svdkl.experiments.suites import QUICK_MODELS, SUITES, get_suite
-from svdkl.experiments.task import run_task
-from svdkl.features.augment import CropAndFlip
-from svdkl.features.convnet import LeNet
-from svdkl.features.pixels import Standardise
-from svdkl.features.resnet import ResNet
+from svdkl.estimators.examples import order_of_content, read_numbers
+from svdkl.nets.convnet import LeNet
+from svdkl.nets.images import CropAndFlip, Standardise
+from svdkl.nets.resnet import ResNet
+from svdkl_research.datasets import SOURCES
+from svdkl_research.rivals import MODELS, make_baseline, make_image_baseline
+from svdkl_research.rivals.image_networks import BUDGETS, NETWORKS, ImageClassifier, build_network
+from svdkl_research.suites.all_suites import QUICK_MODELS, SUITES, get_suite
+from svdkl_research.suites.results import read_results
+from svdkl_research.suites.suite import Task, parse_only, select
+from svdkl_research.suites.task import run_task
 
 TINY = {"recipe": "dnn", "max_iter": 2, "random_state": 0}
 

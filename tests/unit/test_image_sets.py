@@ -16,8 +16,8 @@ from PIL import Image
 from refusals import refused
 from scipy.io import savemat
 
-from svdkl.experiments.datasets import ImageSet, cifar10, hold_out, load_dataset, mnist, split, svhn, tiny_imagenet
-from svdkl.experiments.datasets.image_files import read_idx
+from svdkl_research.datasets import ImageSet, cifar10, hold_out, load_dataset, mnist, split, svhn, tiny_imagenet
+from svdkl_research.datasets.image_files import read_idx
 
 REAL = os.environ.get("SVDKL_DATA") or None
 RANDOM = np.random.default_rng(0)

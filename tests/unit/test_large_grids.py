@@ -9,13 +9,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from svdkl import SVDKL, GPHead
-from svdkl.inducing.gps import GridGPs
-from svdkl.inducing.posterior import family_of_axis
-from svdkl.inducing.prior import LONG_AXIS
+from svdkl.gp.lattice_gps import GridGPs
+from svdkl.gp.posterior import family_of_axis
+from svdkl.gp.prior import LONG_AXIS
+from svdkl.training.batches import Rows
 from svdkl.training.config import TrainingConfig
 from svdkl.training.evidence import fit_held_out_evidence
-from svdkl.training.initialise import start_from_linear
-from svdkl.training.rows import Rows
+from svdkl.training.warm_start import start_from_linear
 
 M, J, B = 10_000, 1, 12
 NUMBERS_A_POINT = 24  # of the largest tensor: five cubics of four coefficients for each cell, and ghost points
@@ -53,8 +53,8 @@ def predictions() -> None:
     rows, svdkl = data(), model()
     svdkl.predict_proba(rows.x)
     svdkl.log_predictive(rows.x, rows.y)
-    svdkl.uncertainty(rows.x)  # ood_score included
-    svdkl.head.sample_functions(svdkl.net(rows.x), num_samples=3)
+    svdkl.gp.prediction(rows.x)  # ood_score included
+    svdkl.gp.head.sample_functions(svdkl.net(rows.x), num_samples=3)
 
 
 def covariances() -> None:
@@ -65,7 +65,7 @@ def covariances() -> None:
 
 def warm_start() -> None:
     svdkl = model()
-    start_from_linear(svdkl.head, torch.randn(B, J), torch.randn(2, J), torch.zeros(2))
+    start_from_linear(svdkl.gp.head, torch.randn(B, J), torch.randn(2, J), torch.zeros(2))
 
 
 def evidence() -> None:

@@ -9,9 +9,9 @@ import time
 
 import pytest
 
-from svdkl.cli import launching
-from svdkl.cli.launching import _verdict
-from svdkl.cli.messages import INTERRUPTED, LOST, InterruptedRun
+from svdkl.cli import workers as launching
+from svdkl.cli.output import INTERRUPTED, LOST, InterruptedRun
+from svdkl.cli.workers import _verdict
 
 ASIDE = "Process 1: Expected a target, got none.\nsomething else\n"
 

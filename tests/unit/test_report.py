@@ -20,20 +20,32 @@ from svdkl import SVDKLClassifier, SVDKLRegressor
 from svdkl.report import write_report
 from svdkl.report.facts import predictions as predictions_module
 from svdkl.report.facts import scores as scores_module
-from svdkl.report.facts.about import describe_model
-from svdkl.report.facts.calibration import LEVELS, calibration_error_by_chance, chance_band, coverage, of_class
-from svdkl.report.facts.confusion import confusion_matrix, frequent_confusions
-from svdkl.report.facts.doubt import binned, doubts, rejection
-from svdkl.report.facts.extremes import cells, most_doubtful, surely_wrong
+from svdkl.report.facts.all_facts import gather
+from svdkl.report.facts.doubt import binned, cells, doubts, most_doubtful, rejection, surely_wrong
 from svdkl.report.facts.findings import class_findings, limits
-from svdkl.report.facts.gathered import gather
-from svdkl.report.facts.kernels import kernels, rows_by_class
-from svdkl.report.facts.neighbours import neighbours
+from svdkl.report.facts.gp_facts import (
+    describe_processes,
+    features_of,
+    kernels,
+    learned_function,
+    neighbours,
+    rows_by_class,
+    strongest_output,
+)
+from svdkl.report.facts.model_facts import describe_model
 from svdkl.report.facts.predictions import ClassPredictions, Doubt, figure_rows
-from svdkl.report.facts.processes import describe_processes, features_of, learned_function, strongest_output
-from svdkl.report.facts.scores import class_scores
-from svdkl.report.sections import processes as processes_section
-from svdkl.report.sections.nearest import nearest_rows
+from svdkl.report.facts.scores import (
+    LEVELS,
+    calibration_error_by_chance,
+    chance_band,
+    class_scores,
+    confusion_matrix,
+    coverage,
+    frequent_confusions,
+    of_class,
+)
+from svdkl.report.sections import gps as processes_section
+from svdkl.report.sections.gps import nearest_rows
 from svdkl.report.sections.quality import calibration
 from svdkl.report.words import label, listed, number, share
 
@@ -514,7 +526,7 @@ def test_nearest_rows_against_dense_algebra(mixed, mixed_facts, monkeypatch):
         assert told == pytest.approx(np.sort(others)[::-1][:5], abs=1e-4)
         assert told == pytest.approx(likeness[row, places], abs=1e-4)
     # Rows are taken in blocks of what may be held at a time.
-    monkeypatch.setattr("svdkl.report.facts.neighbours.CELLS", 4 * 8 * 7)
+    monkeypatch.setattr("svdkl.report.facts.gp_facts.CELLS", 4 * 8 * 7)
     again = neighbours(model, h, asked)
     assert again.likeness == pytest.approx(found.likeness, abs=1e-6)
     assert neighbours(model, h[:3], np.array([1])).places.shape == (1, 2)
@@ -579,7 +591,7 @@ def test_small_classes_leave_their_room_to_others():
 
 
 def test_features_in_batches(two_targets, monkeypatch):
-    monkeypatch.setattr("svdkl.report.facts.processes.BATCH", 7)
+    monkeypatch.setattr("svdkl.report.facts.gp_facts.BATCH", 7)
     X = np.random.default_rng(0).normal(size=(20, 3))
     expected = two_targets.model_.net(two_targets.encoder_.transform(X))
     assert torch.allclose(features_of(two_targets, X), expected, atol=1e-5)

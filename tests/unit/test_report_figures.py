@@ -8,20 +8,11 @@ import matplotlib
 import numpy as np
 import pytest
 
-from svdkl.report.figures.canvas import VARIABLES
-from svdkl.report.figures.confusion import confusion
-from svdkl.report.figures.errors_by_doubt import errors_by_doubt
-from svdkl.report.figures.function import function
-from svdkl.report.figures.grid_use import grid_use
-from svdkl.report.figures.hyperparameters import hyperparameters
-from svdkl.report.figures.kernel import kernel
-from svdkl.report.figures.learning import learning
-from svdkl.report.figures.mixing import mixing
-from svdkl.report.figures.rejection import rejection
-from svdkl.report.figures.reliability import reliability
-from svdkl.report.figures.residuals import residuals
-from svdkl.report.figures.shades import NEGATIVE, POSITIVE, diverging, sequential
-from svdkl.report.markup import Panel, figure
+from svdkl.report.figures.canvas import NEGATIVE, POSITIVE, VARIABLES, diverging, sequential
+from svdkl.report.figures.gp_plots import function, grid_use, hyperparameters, kernel, mixing
+from svdkl.report.figures.learning_curve import learning
+from svdkl.report.figures.quality_plots import confusion, errors_by_doubt, rejection, reliability, residuals
+from svdkl.report.html import Panel, figure
 
 ODD = "$\\frac{a}{b}$ <b>&\"' 日本"
 CODE = ' id="x" href="#x" #010101 font: 9px y; xlink:href'

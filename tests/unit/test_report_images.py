@@ -13,12 +13,11 @@ from refusals import refused
 
 from svdkl import SVDKLClassifier
 from svdkl.report import write_report
-from svdkl.report.facts.extremes import most_doubtful
-from svdkl.report.facts.gathered import gather
-from svdkl.report.facts.processes import Processes, drivers
-from svdkl.report.sections.nearest import nearest_rows
-from svdkl.report.sections.processes import processes
-from svdkl.report.sections.rows import notable_rows
+from svdkl.report.facts.all_facts import gather
+from svdkl.report.facts.doubt import most_doubtful
+from svdkl.report.facts.gp_facts import Processes, drivers
+from svdkl.report.sections.gps import nearest_rows, processes
+from svdkl.report.sections.row_details import notable_rows
 from svdkl.report.thumbnails import MOST_PIXELS, numbered
 from svdkl.report.words import share
 

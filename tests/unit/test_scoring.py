@@ -14,16 +14,16 @@ from tolerances import close
 from torch import nn
 
 from svdkl import SVDKLClassifier
-from svdkl.estimators.heads import to_scale, with_head
-from svdkl.experiments.baselines.networks import NetworkClassifier
-from svdkl.experiments.baselines.temperature import Temperature, TemperedClassifier
 from svdkl.training import recipe
+from svdkl.training.batches import InMemory, Rows
+from svdkl.training.best_epochs import AS_IS, SCALED, held_out_score
 from svdkl.training.config import TrainingConfig
 from svdkl.training.guard import snapshot
 from svdkl.training.history import History
 from svdkl.training.loop import Stage, run_stage
-from svdkl.training.rows import InMemory, Rows
-from svdkl.training.scoring import AS_IS, SCALED, held_out_score
+from svdkl_research.add_head import to_scale, with_head
+from svdkl_research.rivals.networks import NetworkClassifier
+from svdkl_research.rivals.temperature import Temperature, TemperedClassifier
 
 
 def rows_of(classes: int, weighted: bool) -> tuple[Rows, torch.Tensor]:

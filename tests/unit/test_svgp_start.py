@@ -4,8 +4,8 @@ import gpytorch
 import torch
 from tolerances import close
 
-from svdkl.experiments.baselines.sparse_gp import matern_process
-from svdkl.experiments.baselines.svgp_start import start_kernel, start_posterior
+from svdkl_research.rivals.sparse_gp import matern_process
+from svdkl_research.rivals.svgp_start import start_kernel, start_posterior
 
 
 def problem(rows: int = 80):

@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 from refusals import refused
 
-from svdkl.tabular import csv_file
-from svdkl.tabular.files import CsvFile, Group, ParquetFiles, open_table_file
+from svdkl.tables import csv_file
+from svdkl.tables.table_files import CsvFile, Group, ParquetFiles, open_table_file
 
 
 @pytest.fixture

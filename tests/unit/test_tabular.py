@@ -23,14 +23,12 @@ import torch
 from refusals import refused
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from svdkl.features.layout import Codes, Flag, Layout, Number
-from svdkl.tabular import encoder as encoder_module
-from svdkl.tabular.bins import choose_edges
-from svdkl.tabular.encoder import TabularEncoder
-from svdkl.tabular.scaling import compress, robust_scale
-from svdkl.tabular.schema import IgnoredColumn, NumberColumn, Schema, TimePart
-from svdkl.tabular.target import Target, read_target
-from svdkl.tabular.times import PARTS, time_part
+from svdkl.tables import encoder as encoder_module
+from svdkl.tables.bins import Target, choose_edges, read_target
+from svdkl.tables.encoder import TabularEncoder
+from svdkl.tables.layout import Codes, Flag, Layout, Number
+from svdkl.tables.numbers import PARTS, compress, robust_scale, time_part
+from svdkl.tables.schema import IgnoredColumn, NumberColumn, Schema, TimePart
 
 DATA = Path(os.environ.get("SVDKL_DATA", Path(__file__).parents[3] / "shared" / "data"))
 NAN = float("nan")

@@ -15,9 +15,9 @@ import pytest
 import scipy.sparse
 from refusals import refused
 
-from svdkl.tabular.chunks import plain_column
-from svdkl.tabular.columns import open_table
-from svdkl.tabular.values import Column
+from svdkl.tables.column import Column
+from svdkl.tables.frames import open_table
+from svdkl.tables.parquet_files import plain_column
 
 NAN = float("nan")
 NOON = datetime.datetime(2024, 2, 29, 12, 30)
@@ -228,7 +228,7 @@ def test_numbers_of_one_chunk_are_not_copied() -> None:
 def test_no_library_of_tables_is_imported() -> None:
     script = (
         "import sys, numpy\n"
-        "from svdkl.tabular.encoder import TabularEncoder\n"
+        "from svdkl.tables.encoder import TabularEncoder\n"
         "x = numpy.array([[1, 'a', None], [2, 'b', 0.5]], dtype=object)\n"
         "TabularEncoder().fit(x).transform(x)\n"
         "assert not {'pandas', 'polars', 'pyarrow', 'sklearn'} & set(sys.modules)\n"

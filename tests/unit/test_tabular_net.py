@@ -19,8 +19,8 @@ from torch import Tensor
 
 import svdkl
 from svdkl import MLP
-from svdkl.features.layout import Codes, Flag, Layout, Number
-from svdkl.features.tabular import TabularNet
+from svdkl.nets.tabular import TabularNet
+from svdkl.tables.layout import Codes, Flag, Layout, Number
 
 LAYOUT = Layout(
     (

@@ -3,22 +3,21 @@
 import functools
 import sys
 from collections.abc import Callable
+from importlib.metadata import entry_points
 from itertools import takewhile
 from typing import Annotated, Any
 
 import typer
 
-from svdkl.cli.bench import bench
 from svdkl.cli.demo import demo
 from svdkl.cli.doctor import doctor
 from svdkl.cli.evaluate import evaluate
 from svdkl.cli.export import export
-from svdkl.cli.messages import REFUSED, InterruptedRun, explain, plain_warnings, say
+from svdkl.cli.output import REFUSED, InterruptedRun, explain, plain_warnings, say
 from svdkl.cli.predict import predict
 from svdkl.cli.report import report
-from svdkl.cli.reproduce import reproduce
 from svdkl.cli.train import train
-from svdkl.versions import version_of
+from svdkl.errors import version_of
 
 # All mistakes in the arguments are of this class, which typer does not name.
 UsageError: type[Any] = typer.BadParameter.__mro__[1]
@@ -62,12 +61,41 @@ def _interruptible(command: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-COMMANDS = {
-    function.__name__: function
-    for function in (demo, train, predict, evaluate, report, reproduce, bench, export, doctor)
+def _not_installed(name: str, help: str) -> Callable[..., Any]:
+    """Stand in for a command of a distribution that is not installed."""
+
+    def command(context: typer.Context) -> None:
+        raise ValueError(
+            f"Expected the distribution svdkl-research for svdkl {name}, found it not installed: run pip install "
+            f"svdkl-research."
+        )
+
+    command.__name__, command.__doc__ = name, help
+    return command
+
+
+# The commands that svdkl-research adds by its entry points, and what help says of them where it is not installed.
+RESEARCH = {
+    "reproduce": "Run the comparisons of the paper (needs svdkl-research).",
+    "bench": "Time a training step beside its rivals (needs svdkl-research).",
 }
+
+
+def _commands() -> dict[str, Callable[..., Any]]:
+    """All commands by name, in the order in which help lists them."""
+    found = {entry.name: entry for entry in entry_points(group="svdkl.commands")}
+    added = {
+        name: found[name].load() if name in found else _not_installed(name, help) for name, help in RESEARCH.items()
+    }
+    own = {function.__name__: function for function in (demo, train, predict, evaluate, report, export, doctor)}
+    return {**own, **added}
+
+
+COMMANDS = _commands()
+# Whatever is typed behind a command that is not installed, the sentence is the same.
+ANYTHING = {"allow_extra_args": True, "ignore_unknown_options": True}
 for name, function in COMMANDS.items():
-    app.command(name)(_interruptible(function))
+    app.command(name, context_settings=ANYTHING if function.__module__ == __name__ else None)(_interruptible(function))
 
 
 def main(arguments: list[str] | None = None) -> int:

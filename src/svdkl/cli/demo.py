@@ -6,8 +6,7 @@ from typing import Annotated
 import typer
 
 from svdkl.cli.arguments import JSON
-from svdkl.cli.messages import say
-from svdkl.cli.printing import print_json, print_table
+from svdkl.cli.output import print_json, print_table, say
 
 
 def demo(
@@ -16,7 +15,7 @@ def demo(
     json: JSON = False,
 ) -> None:
     """Predict which flights from New York arrive late, by a network alone and by SV-DKL: a few minutes on two cores."""
-    from svdkl.experiments.demo import FULL, QUICK, run_demo
+    from svdkl.demo import FULL, QUICK, run_demo
     from svdkl.report import write_report
 
     result = run_demo(out, QUICK if quick else FULL, write_report, say, verbose=True)

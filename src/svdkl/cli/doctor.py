@@ -1,7 +1,7 @@
 """``svdkl doctor``: whether everything works here."""
 
 from svdkl.cli.arguments import JSON
-from svdkl.cli.printing import print_json
+from svdkl.cli.output import print_json
 
 
 def doctor(json: JSON = False) -> int:
@@ -9,7 +9,7 @@ def doctor(json: JSON = False) -> int:
 
     The exit code is 0 if all that is needed works, and 1 if not.
     """
-    from svdkl.experiments.doctor import FAIL, examine
+    from svdkl.doctor import FAIL, examine
 
     findings = []
     for finding in examine():

@@ -4,13 +4,11 @@ from typing import Annotated, Any
 
 import typer
 
-from svdkl.cli.arguments import DROP, IGNORE_EXTRA, JSON, MODEL, NET, TABLE_OR_IMAGES
-from svdkl.cli.images import ImageFile, holds_images
-from svdkl.cli.matching import MatchedFile, known_columns
-from svdkl.cli.models import load_model, read_facts
-from svdkl.cli.printing import print_json, print_table
+from svdkl.cli.arguments import DROP, IGNORE_EXTRA, JSON, MODEL, NET, TABLE_OR_IMAGES, load_model, read_facts
+from svdkl.cli.data import MatchedFile, known_columns, target_name
+from svdkl.cli.image_folders import ImageFile, holds_images
+from svdkl.cli.output import print_json, print_table
 from svdkl.cli.scoring import Scores, predict_beside_targets, scores
-from svdkl.cli.targets import target_name
 
 DIRECTIONS = {True: "higher is better", False: "lower is better", None: "best at 0.95"}
 

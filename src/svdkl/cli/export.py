@@ -5,11 +5,10 @@ from typing import Annotated, Any
 
 import typer
 
-from svdkl.cli.arguments import JSON, MODEL, NET
-from svdkl.cli.images import ImageFile, holds_images
-from svdkl.cli.matching import MatchedFile, known_columns
-from svdkl.cli.models import load_model, read_facts
-from svdkl.cli.printing import print_json
+from svdkl.cli.arguments import JSON, MODEL, NET, load_model, read_facts
+from svdkl.cli.data import MatchedFile, known_columns
+from svdkl.cli.image_folders import ImageFile, holds_images
+from svdkl.cli.output import print_json
 
 CHECKED_ROWS = 10_000  # of --data, at most
 
@@ -32,7 +31,7 @@ def export(
     """
     from dataclasses import asdict
 
-    from svdkl.estimators.exporting import export_model
+    from svdkl.export.write import export_model
 
     estimator = load_model(model, net)
     known = known_columns(read_facts(model))

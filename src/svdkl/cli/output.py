@@ -1,14 +1,133 @@
-"""Tables written part by part: beside their place and then renamed into it, or to standard output."""
+"""What a command says on standard error: refusals, faults and warnings, each in one line.
 
+What a command prints on standard output.
+
+Tables written part by part: beside their place and then renamed into it, or to standard output.
+"""
+
+import json
+import math
 import os
 import sys
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from svdkl.writing import written_whole
 
+FAULT, REFUSED, LOST, INTERRUPTED = 1, 2, 3, 130  # exit codes
+MENDABLE = (ValueError, TypeError, OSError, ArithmeticError, MemoryError)  # by the user, if they say what was expected
+
+
 SUFFIXES = (".csv", ".parquet")
+
+
+class InterruptedRun(Exception):  # noqa: N818
+    """The user has pressed Ctrl-C; the text says what is kept."""
+
+
+def is_first_process() -> bool:
+    """Whether this is the only process, or the one that speaks for all that train together."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+def say(text: str) -> None:
+    """One line on standard error. Of several processes that train together, all but the first say their number."""
+    prefix = "" if is_first_process() else f"Process {os.environ['RANK']}: "
+    print(prefix + " ".join(text.split()), file=sys.stderr, flush=True)
+
+
+def explain(error: Exception) -> int:
+    """Say what went wrong and give the exit code: 2 for what the user can mend, 1 for what only we can."""
+    text = str(error)
+    if isinstance(error, InterruptedRun):
+        say(text)
+        return INTERRUPTED
+    if type(error).__name__ == "LostProcessError":  # whose module would load torch
+        say(text)
+        return LOST
+    if text.startswith("Expected ") and isinstance(error, MENDABLE):
+        say(text)
+        return REFUSED
+    if isinstance(error, OSError):
+        say(f"Expected to reach {error.filename or 'a file'}, but that failed ({error.strerror or text}).")
+        return REFUSED
+    if isinstance(error, MemoryError):
+        say("Expected enough memory, but it ran out: use --stream, a smaller --batch-size or a smaller network.")
+        return REFUSED
+    say(
+        f"Expected this to work, but it failed with {type(error).__name__} ({text.rstrip('.')}), which is a fault of "
+        f"svdkl: see where with svdkl --debug COMMAND ..., and report it."
+    )
+    return FAULT
+
+
+@contextmanager
+def plain_warnings() -> Iterator[None]:
+    """Warnings as single lines, each text once; those for programmers are left out."""
+    shown: set[str] = set()
+
+    def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        text = " ".join(str(message).split())
+        if text not in shown and is_first_process():
+            shown.add(text)
+            say(f"Warning: {text}")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", UserWarning)
+        warnings.simplefilter("always", RuntimeWarning)
+        warnings.showwarning = show  # restored by catch_warnings
+        yield
+
+
+def print_json(document: Any) -> None:
+    """One JSON document. Numbers that JSON does not have are null."""
+    print(json.dumps(_plain(document), indent=2, ensure_ascii=False, default=str))
+
+
+def print_table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Columns side by side; numbers stand to the right."""
+    lines = [list(head), *([_text(cell) for cell in row] for row in rows)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
+    right = [all(isinstance(row[i], int | float | None) for row in rows) for i in range(len(head))]
+    for line in lines:
+        cells = [cell.rjust(w) if r else cell.ljust(w) for cell, w, r in zip(line, widths, right)]
+        print("  ".join(cells).rstrip())
+
+
+def amount_of_bytes(count: int | float) -> str:
+    """Such as 1.5 GB."""
+    for unit in ("bytes", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} GB"
+
+
+def amount_of_time(seconds: int | float) -> str:
+    """Such as 12 s, 3 min, 1.5 h."""
+    if seconds < 100:
+        return f"{seconds:.2g} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+def _text(cell: Any) -> str:
+    if cell is None or (isinstance(cell, float) and math.isnan(cell)):
+        return "-"
+    if isinstance(cell, float):
+        return f"{cell:.4f}" if abs(cell) < 1000 else f"{cell:.6g}"
+    return f"{cell:,}" if type(cell) is int else str(cell)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {str(key): _plain(part) for key, part in value.items()}
+    return [_plain(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 def check_out_file(out: Path, suffixes: tuple[str, ...] = SUFFIXES) -> None:

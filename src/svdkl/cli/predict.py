@@ -6,12 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
-from svdkl.cli.arguments import DROP, IGNORE_EXTRA, JSON, MODEL, NET, TABLE_OR_IMAGES
-from svdkl.cli.images import ImageFile, holds_images
-from svdkl.cli.matching import MatchedFile, known_columns
-from svdkl.cli.models import load_model, read_facts
-from svdkl.cli.output import check_out_file, write_tables
-from svdkl.cli.printing import print_json
+from svdkl.cli.arguments import DROP, IGNORE_EXTRA, JSON, MODEL, NET, TABLE_OR_IMAGES, load_model, read_facts
+from svdkl.cli.data import MatchedFile, known_columns
+from svdkl.cli.image_folders import ImageFile, holds_images
+from svdkl.cli.output import check_out_file, print_json, write_tables
 
 UNCERTAINTY = ("total", "aleatoric", "epistemic", "ood_score")
 

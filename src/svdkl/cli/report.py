@@ -5,13 +5,10 @@ from typing import Annotated, Any
 
 import typer
 
-from svdkl.cli.arguments import DROP, IGNORE_EXTRA, JSON, MODEL, NET, TABLE_OR_IMAGES
-from svdkl.cli.images import ImageFile, holds_images
-from svdkl.cli.matching import MatchedFile, known_columns
-from svdkl.cli.models import load_model, read_facts
-from svdkl.cli.output import check_out_file
-from svdkl.cli.printing import print_json
-from svdkl.cli.targets import Array, rows_with_targets, target_name
+from svdkl.cli.arguments import DROP, IGNORE_EXTRA, JSON, MODEL, NET, TABLE_OR_IMAGES, load_model, read_facts
+from svdkl.cli.data import Array, MatchedFile, known_columns, rows_with_targets, target_name
+from svdkl.cli.image_folders import ImageFile, holds_images
+from svdkl.cli.output import check_out_file, print_json
 
 
 def report(

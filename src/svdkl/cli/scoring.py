@@ -4,8 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from svdkl.cli.matching import MatchedFile
-from svdkl.cli.targets import Array, rows_with_targets
+from svdkl.cli.data import Array, MatchedFile, rows_with_targets
 
 MOST_SLICES = 100
 MISSING = "(missing)"

@@ -8,12 +8,11 @@ from typing import Annotated, Any
 import typer
 
 from svdkl.cli.arguments import DATA, DROP, JSON
-from svdkl.cli.dry_run import show_plan
-from svdkl.cli.matching import listed
-from svdkl.cli.messages import InterruptedRun, is_first_process, say
-from svdkl.cli.parameters import as_options
-from svdkl.cli.printing import amount_of_time, print_json
-from svdkl.cli.request import check_request, read_request
+from svdkl.cli.config_file import check_request, read_request
+from svdkl.cli.data import listed
+from svdkl.cli.option_flags import as_options
+from svdkl.cli.output import InterruptedRun, amount_of_time, is_first_process, print_json, say
+from svdkl.cli.plan import show_plan
 
 
 @as_options
@@ -67,7 +66,7 @@ def train(
         return 0
     check_request(request)
     if nproc > 1:
-        from svdkl.cli.launching import launch
+        from svdkl.cli.workers import launch
 
         return launch(_for_one_process(command_line), nproc)
     facts = _run(request)

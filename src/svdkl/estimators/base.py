@@ -12,26 +12,33 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
+from svdkl.estimators.examples import (
+    COUNTED_ROWS,
+    Given,
+    Weights,
+    counted_rows,
+    num_rows,
+    order_of_content,
+    read_numbers,
+    read_table,
+    read_weights,
+    split,
+    take_rows,
+)
 from svdkl.estimators.fitting import train_model
-from svdkl.estimators.given import Given
-from svdkl.estimators.inputs import num_rows, order_of_content, read_numbers, read_table, take_rows
 from svdkl.estimators.keeping import Kept, where_kept
-from svdkl.estimators.readouts import uncertainty_of
-from svdkl.estimators.rowwise import in_equal_parts, join
-from svdkl.estimators.settings import Model, check_parameters, choose_device, holds_out, training_config
-from svdkl.estimators.splitting import split
+from svdkl.estimators.options import Model, check_parameters, check_structure, choose_device, holds_out, training_config
+from svdkl.estimators.predicting import in_equal_parts, join, uncertainty_of
 from svdkl.estimators.storage import load_estimator, save_estimator
 from svdkl.estimators.streaming import StreamedTable
-from svdkl.estimators.structure import check_structure
-from svdkl.estimators.weights import COUNTED_ROWS, Weights, counted_rows, read_weights
 from svdkl.model import SVDKL
 from svdkl.shapes import Tensor
-from svdkl.tabular.encoder import TabularEncoder
-from svdkl.tabular.stream import EPOCH_ROWS
-from svdkl.tabular.target import Task
+from svdkl.tables.bins import Task
+from svdkl.tables.encoder import TabularEncoder
+from svdkl.training.batches import InMemory, Rows
 from svdkl.training.distributed import joined
 from svdkl.training.history import Epoch
-from svdkl.training.rows import InMemory, Rows
+from svdkl.training.parquet_batches import EPOCH_ROWS
 
 Array = npt.NDArray[Any]
 Own = TypeVar("Own", bound="DeepKernelEstimator")
@@ -244,7 +251,7 @@ class DeepKernelEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         return join(blocks)
 
     def _uncertainty(self, X: Any) -> list[Array]:
-        """The fields of :class:`~svdkl.uncertainty.Uncertainty`, in the model's units."""
+        """The fields of :class:`~svdkl.gp.prediction.Uncertainty`, in the model's units."""
         model = self._fitted_model()
         if not isinstance(model, SVDKL):
             raise ValueError(

@@ -10,13 +10,12 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 
 from svdkl.estimators.base import Array, DeepKernelEstimator
-from svdkl.estimators.given import Given
-from svdkl.estimators.labels import labels_from_json, labels_to_json, read_labels
-from svdkl.estimators.readouts import latents_of, likelihood_of, log_predictive_of
-from svdkl.estimators.weights import Weights, with_class_weight
-from svdkl.prediction import predictive_probabilities
+from svdkl.estimators.examples import Given, Weights, with_class_weight
+from svdkl.estimators.predicting import latents_of, likelihood_of, log_predictive_of
+from svdkl.estimators.targets import labels_from_json, labels_to_json, read_labels
+from svdkl.gp.prediction import predictive_probabilities
 from svdkl.shapes import Tensor
-from svdkl.tabular.target import Task
+from svdkl.tables.bins import Task
 
 Reals = npt.NDArray[np.float64]
 
@@ -40,12 +39,12 @@ class SVDKLClassifier(ClassifierMixin, DeepKernelEstimator):  # type: ignore[mis
         "svdkl": network first, then network and processes jointly. "dnn_gp": processes on the finished network's
         features. "dnn", "dnn_plus": the network alone, for comparison.
     hidden, num_features, dropout, encoding, normalise, residual
-        The network: see :class:`~svdkl.features.tabular.TabularNet`. "auto" depends on the number of rows.
+        The network: see :class:`~svdkl.nets.tabular.TabularNet`. "auto" depends on the number of rows.
     net
         A torch module of your own, from rows (B, ...) of X, as float32, to features (B, Q). Images of uint8 stay what
-        they are for one that has a :class:`~svdkl.features.pixels.Standardise`.
+        they are for one that has a :class:`~svdkl.nets.images.Standardise`.
     gps, grid_size, dims_per_gp, kernel, posterior
-        The processes: see :class:`~svdkl.head.GPHead`.
+        The processes: see :class:`~svdkl.gp.head.GPHead`.
     evidence
         Whether the processes' posterior is fitted once more to the held-out rows. Epochs are then chosen by their
         held-out score after a temperature.

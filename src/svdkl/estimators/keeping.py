@@ -9,14 +9,13 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from svdkl.estimators.plain import plain
-from svdkl.estimators.settings import head_options, head_rates, joint_batch_size
+from svdkl.estimators.options import head_options, head_rates, joint_batch_size, plain
+from svdkl.training.batches import Rows, Source
 from svdkl.training.checkpoint import Checkpoint
 from svdkl.training.config import TrainingConfig
 from svdkl.training.distributed import joined
-from svdkl.training.forks import Fork
 from svdkl.training.history import History
-from svdkl.training.rows import Rows, Source
+from svdkl_research.forks import Fork
 
 HISTORY = "history.jsonl"
 

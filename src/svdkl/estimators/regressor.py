@@ -9,14 +9,19 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import Tags, check_array, check_random_state
 
 from svdkl.estimators.base import Array, DeepKernelEstimator
-from svdkl.estimators.given import Given
-from svdkl.estimators.outcomes import draw, quantiles, read_levels
-from svdkl.estimators.readouts import latent_draws_of, latent_gaussian_of, latents_of, likelihood_of, log_predictive_of
-from svdkl.estimators.settings import is_whole
-from svdkl.estimators.weights import Weights
-from svdkl.prediction import predictive_moments
+from svdkl.estimators.examples import Given, Weights
+from svdkl.estimators.options import is_whole
+from svdkl.estimators.predicting import (
+    latent_draws_of,
+    latent_gaussian_of,
+    latents_of,
+    likelihood_of,
+    log_predictive_of,
+)
+from svdkl.estimators.quantiles import draw, quantiles, read_levels
+from svdkl.gp.prediction import predictive_moments
 from svdkl.shapes import Tensor
-from svdkl.tabular.target import Task
+from svdkl.tables.bins import Task
 
 Reals = npt.NDArray[np.float64]
 
@@ -45,13 +50,13 @@ class SVDKLRegressor(RegressorMixin, DeepKernelEstimator):  # type: ignore[misc]
     likelihood
         "gaussian"; "student_t" for targets with outliers; "poisson" and "negative_binomial" for counts.
     hidden, num_features, dropout, encoding, normalise, residual
-        The network: see :class:`~svdkl.features.tabular.TabularNet`. "auto" depends on the number of rows,
+        The network: see :class:`~svdkl.nets.tabular.TabularNet`. "auto" depends on the number of rows,
         for dropout also on the kind of target; the encoding of tables below 100,000 rows is chosen by short runs.
     net
         A torch module of your own, from rows (B, ...) of X, as float32, to features (B, Q). Images of uint8 stay what
-        they are for one that has a :class:`~svdkl.features.pixels.Standardise`.
+        they are for one that has a :class:`~svdkl.nets.images.Standardise`.
     gps, grid_size, dims_per_gp, kernel, posterior
-        The processes: see :class:`~svdkl.head.GPHead`.
+        The processes: see :class:`~svdkl.gp.head.GPHead`.
     evidence
         Whether the processes' posterior is fitted once more to the held-out rows.
     max_iter

@@ -20,7 +20,6 @@ import torch
 
 from svdkl.estimators.base import DeepKernelEstimator
 from svdkl.estimators.classifier import SVDKLClassifier
-from svdkl.estimators.loading import load_model, read_facts
 from svdkl.estimators.regressor import SVDKLRegressor
 from svdkl.estimators.run_folder import (
     CHECKPOINT,
@@ -30,14 +29,16 @@ from svdkl.estimators.run_folder import (
     forget_run,
     goes_on,
     is_finished,
+    load_model,
+    read_facts,
     sweep,
 )
 from svdkl.estimators.streaming import target_of
-from svdkl.tabular.chunks import chosen_names
-from svdkl.tabular.files import ParquetFiles, TableFile, open_table_file
-from svdkl.tabular.survey import refuse_missing
-from svdkl.tabular.target import looks_like_classes
+from svdkl.tables.bins import looks_like_classes
+from svdkl.tables.parquet_files import chosen_names
+from svdkl.tables.table_files import ParquetFiles, TableFile, open_table_file
 from svdkl.training.distributed import group
+from svdkl.training.parquet_survey import refuse_missing
 from svdkl.writing import written_whole
 
 STREAMED_CELLS = 200_000_000  # a table of more is streamed, if it is not said what to do

@@ -7,16 +7,14 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from svdkl.estimators.given import Given
-from svdkl.estimators.settings import choose_device, holds_out, training_config
-from svdkl.estimators.weights import class_factors
-from svdkl.tabular.chunks import chosen_names, plain_column
-from svdkl.tabular.encoder import TabularEncoder
-from svdkl.tabular.parquet_files import ParquetFiles
-from svdkl.tabular.stream import ParquetRows
-from svdkl.tabular.survey import survey
+from svdkl.estimators.examples import Given, class_factors
+from svdkl.estimators.options import choose_device, holds_out, training_config
+from svdkl.tables.encoder import TabularEncoder
+from svdkl.tables.parquet_files import ParquetFiles, chosen_names, plain_column
+from svdkl.training.batches import Rows
 from svdkl.training.distributed import joined
-from svdkl.training.rows import Rows
+from svdkl.training.parquet_batches import ParquetRows
+from svdkl.training.parquet_survey import survey
 
 KEPT_ROWS = 20_000  # of the sample, for whatever is to be set by the data
 FEWEST_ROWS = 1000  # smaller files fit into memory, and a streamed fit has to hold some rows out

@@ -4,10 +4,9 @@ from collections.abc import Callable
 
 from torch.distributions import Distribution
 
-from svdkl.likelihoods.base import Likelihood
 from svdkl.likelihoods.classes import Bernoulli, Softmax
 from svdkl.likelihoods.counts import NegativeBinomial, Poisson
-from svdkl.likelihoods.function import FunctionLikelihood
+from svdkl.likelihoods.likelihood import FunctionLikelihood, Likelihood
 from svdkl.likelihoods.real import Gaussian, StudentT
 from svdkl.shapes import Tensor
 

@@ -3,7 +3,7 @@
 import torch
 from torch.nn.functional import logsigmoid
 
-from svdkl.likelihoods.base import Likelihood, real_targets, require
+from svdkl.likelihoods.likelihood import Likelihood, real_targets, require
 from svdkl.shapes import Float, Tensor
 
 

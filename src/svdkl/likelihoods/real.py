@@ -5,7 +5,7 @@ import math
 import torch
 from torch import nn
 
-from svdkl.likelihoods.base import Likelihood, real_targets, require
+from svdkl.likelihoods.likelihood import Likelihood, real_targets, require
 from svdkl.shapes import Float, Tensor
 
 

@@ -8,8 +8,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from svdkl.metrics.inputs import Floats, LabelledRows, labelled_rows
-from svdkl.metrics.weighted import sums_by_group
+from svdkl.metrics.inputs import Floats, LabelledRows, labelled_rows, sums_by_group
 
 
 class ReliabilityCurve(NamedTuple):

@@ -5,8 +5,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from svdkl.metrics.inputs import Floats, Truths, labelled_rows
-from svdkl.metrics.weighted import sums_by_group, weighted_mean
+from svdkl.metrics.inputs import Floats, Truths, labelled_rows, sums_by_group, weighted_mean
 
 
 def accuracy(probabilities: npt.ArrayLike, labels: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> float:

@@ -1,4 +1,7 @@
-"""What metrics are given, as float64 arrays, or one sentence on what is wrong with it."""
+"""What metrics are given, as float64 arrays, or one sentence on what is wrong with it.
+
+Weighted sums and means.
+"""
 
 from typing import NamedTuple
 
@@ -139,3 +142,13 @@ def _weights(sample_weight: npt.ArrayLike | None, num_rows: int) -> Floats:
     if not weight.any():
         raise ValueError("Expected a sample weight above 0, got none: leave the weights out to count all rows alike.")
     return weight
+
+
+def weighted_mean(values: Floats | Truths, weight: Floats) -> float:
+    """Mean over the outputs of a row, if there are several, then over the rows by their weight."""
+    return float(np.average(values if values.ndim == 1 else values.mean(1), weights=weight))
+
+
+def sums_by_group(group: npt.NDArray[np.integer], terms: Floats, num_groups: int = 0) -> Floats:
+    """Sum of the terms in each group; the groups are numbered from 0."""
+    return np.bincount(group, terms, num_groups).astype(np.float64, copy=False)

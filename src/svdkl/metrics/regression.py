@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from svdkl.metrics.inputs import Floats, aligned_rows, fraction, sampled_rows
-from svdkl.metrics.weighted import weighted_mean
+from svdkl.metrics.inputs import Floats, aligned_rows, fraction, sampled_rows, weighted_mean
 
 
 def rmse(mean: npt.ArrayLike, targets: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> float:

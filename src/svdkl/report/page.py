@@ -6,15 +6,14 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from svdkl.report.facts.all_facts import Facts, gather
 from svdkl.report.facts.findings import limits
-from svdkl.report.facts.gathered import Facts, gather
-from svdkl.report.figure_files import write_page_figures
-from svdkl.report.markup import Section, bullets, contents, section, text
+from svdkl.report.html import Section, bullets, contents, section, text, write_page_figures
+from svdkl.report.sections.gps import processes
 from svdkl.report.sections.overview import cards, intended_use, subtitle, title
-from svdkl.report.sections.processes import processes
 from svdkl.report.sections.quality import calibration, meaning, metrics, mistakes
-from svdkl.report.sections.rows import notable_rows
-from svdkl.report.sections.training import data, provenance, training
+from svdkl.report.sections.row_details import notable_rows
+from svdkl.report.sections.training_course import data, provenance, training
 from svdkl.report.sections.uncertainty import uncertainty
 from svdkl.writing import written_whole
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from svdkl.report.facts.gathered import Facts
-from svdkl.report.markup import Markup, text
+from svdkl.report.facts.all_facts import Facts
+from svdkl.report.html import Markup, text
 from svdkl.report.words import count
 
 MOST_PIXELS = 64  # of a side; larger images are thinned out

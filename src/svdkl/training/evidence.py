@@ -1,4 +1,6 @@
-"""Stage 4: the head's posterior once more, on rows that the network has not been fitted to.
+"""The noise of real targets in the held-out evidence: where it starts, and what is expected of it.
+
+Stage 4: the head's posterior once more, on rows that the network has not been fitted to.
 
 A network overfits its training rows, so a posterior fitted to their features is too sure. Here the function learned so
 far becomes the prior's centre, u = centre + amplitude R v, and q(v), starting at the prior, is fitted to held-out rows
@@ -11,19 +13,61 @@ from typing import Any
 import torch
 from torch import nn
 
-from svdkl.head import GPHead
+from svdkl.gp.elbo import ELBO
+from svdkl.gp.head import GPHead
 from svdkl.model import SVDKL
-from svdkl.objective import ELBO
 from svdkl.shapes import Float, Tensor
+from svdkl.training.batches import Rows, map_rows
 from svdkl.training.config import TrainingConfig
 from svdkl.training.guard import Guard
-from svdkl.training.noise import ExpectedNoise
 from svdkl.training.optimisers import make_optimiser, rate_factor, set_rates
-from svdkl.training.rows import Rows, map_rows
+
+EXPECTED_ROWS = 3  # that the noise which training ended with counts for
+SMALLEST_VARIANCE = 1e-8  # of standardised targets
 
 AMPLITUDE = 0.3  # of a function's own spread: how far it is expected to be off its centre, to start with, at most
 FACTOR_SPREAD = 0.3  # of the logarithm of the factor on the outputs, before any held-out row is seen
 MAX_ROWS, MAX_VALUES = 16_384, 819_200  # of a step: more than that add little to the gradient of so few parameters
+
+
+class ExpectedNoise:
+    """A noise like that which training ended with, as if a few more rows had shown it.
+
+    That held-out rows are few and all of them hit closely is no proof that none is far off; where they are many, three
+    more are nothing. Targets that are not real have no noise, and no such expectation.
+    """
+
+    def __init__(self, head: GPHead) -> None:
+        self.likelihood = head.likelihood
+        self.dtype = head.mixing.weight.dtype
+        with torch.no_grad():
+            zero = torch.zeros_like(head.mixing.bias).unsqueeze(0)
+            self.variance = self.likelihood.predictive_terms(zero)[1][0].double() if self.likelihood.is_real else None
+
+    def penalty(self) -> Tensor | float:
+        """-log p(noise): of the likelihood of these rows."""
+        if self.variance is None:
+            return 0.0
+        residual = self.variance.sqrt().to(self.dtype).unsqueeze(0)
+        return -EXPECTED_ROWS * self.likelihood.log_prob(torch.zeros_like(residual), residual).sum()
+
+    @torch.no_grad()
+    def start(self, head: GPHead, rows: Rows, spread: Float[Tensor, "J"]) -> float:
+        """Give the likelihood the noise that the rows show; the share of their spread that makes functions as far off
+        as that.
+
+        Functions that are expected to be off by more would have to be pinned down by a few held-out rows alone.
+        """
+        if self.variance is None:
+            return float("inf")
+        mean = head.mixing(head.marginals(rows.x).mean)
+        weight = (mean.new_ones(len(mean)) if rows.weight is None else rows.weight).double()
+        squares = weight @ (self.likelihood.targets(rows.y, len(mean)) - mean).double().square()
+        residual = (squares + EXPECTED_ROWS * self.variance) / (weight.sum() + EXPECTED_ROWS)
+        residual = residual.clamp_min(SMALLEST_VARIANCE)
+        self.likelihood.set_noise(residual)
+        outputs = head.mixing.weight.double().square() @ spread.square()
+        return float((residual / outputs.clamp_min(SMALLEST_VARIANCE)).min().sqrt())
 
 
 def fit_held_out_evidence(model: SVDKL, held_out: Rows, config: TrainingConfig, generator: torch.Generator) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from svdkl.additive import NonFiniteFeaturesError
+from svdkl.gp.additive import NonFiniteFeaturesError
 from svdkl.shapes import Tensor
 from svdkl.training.distributed import ALONE, Processes
 

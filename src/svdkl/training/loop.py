@@ -15,15 +15,14 @@ from torch import nn
 
 from svdkl.shapes import Tensor
 from svdkl.training.averaging import Average
+from svdkl.training.batches import Rows, Source
+from svdkl.training.best_epochs import AS_IS, SCALED, Progress, Score, Standing, held_out_score
 from svdkl.training.checkpoint import Checkpoint, Snapshot
 from svdkl.training.config import TrainingConfig
 from svdkl.training.distributed import Processes, joined
 from svdkl.training.guard import Guard
 from svdkl.training.history import Epoch, History
 from svdkl.training.optimisers import Group, choose_groups, make_optimiser, rate_factor, set_rates
-from svdkl.training.progress import Progress, Standing
-from svdkl.training.rows import Rows, Source
-from svdkl.training.scoring import AS_IS, SCALED, Score, held_out_score
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import torch
 
 from svdkl.model import SVDKL
 from svdkl.training.config import TrainingConfig
-from svdkl.training.pretrain import PlainNet
+from svdkl.training.linear_head import PlainNet
 
 Group = dict[str, Any]
 

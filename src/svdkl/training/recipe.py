@@ -1,4 +1,7 @@
-"""The recipe from top to bottom: pretrain, initialise, train jointly, fit the held-out evidence."""
+"""What can be trained: the network, the model on inputs, the head on features; each with its loss and its score.
+
+The recipe from top to bottom: pretrain, initialise, train jointly, fit the held-out evidence.
+"""
 
 import copy
 from collections.abc import Callable
@@ -7,25 +10,81 @@ from typing import Any
 import torch
 from torch import nn
 
-from svdkl.familiarity import MOST_ROWS
-from svdkl.head import GPHead
+from svdkl.gp.familiarity import MOST_ROWS
+from svdkl.gp.head import GPHead
 from svdkl.likelihoods import LikelihoodLike, build_likelihood
+from svdkl.likelihoods.classes import Softmax
 from svdkl.model import SVDKL
 from svdkl.shapes import Tensor
+from svdkl.training.batches import InMemory, Rows, Source, map_inputs, map_rows
+from svdkl.training.best_epochs import AS_IS, NOW, SCALED, Standing, state_to_scale
 from svdkl.training.checkpoint import Checkpoint, Snapshot
-from svdkl.training.config import JOINT, WITH_HEAD, TrainingConfig
+from svdkl.training.config import JOINT, NETWORK, WITH_HEAD, TrainingConfig
 from svdkl.training.distributed import joined
 from svdkl.training.evidence import fit_held_out_evidence
 from svdkl.training.guard import snapshot
 from svdkl.training.history import Epoch, History
-from svdkl.training.initialise import start_from_linear
-from svdkl.training.loop import run_stage
-from svdkl.training.pretrain import PlainNet
-from svdkl.training.progress import NOW, Standing, state_to_scale
-from svdkl.training.rows import InMemory, Rows, Source, map_inputs, map_rows
-from svdkl.training.stages import head_stage, joint_stage, plain_stage
+from svdkl.training.linear_head import PlainNet
+from svdkl.training.loop import Stage, run_stage
+from svdkl.training.optimisers import joint_groups, plain_groups
+from svdkl.training.warm_start import start_from_linear
 
 SAMPLE_ROWS = 20_000  # that set the ranges of the features
+
+
+def plain_stage(model: PlainNet, config: TrainingConfig, epochs: range) -> Stage:
+    """The network with its own last layer."""
+
+    def loss(batch: Rows) -> Tensor:
+        log_prob = model.log_predictive(batch.x, batch.y)
+        return -(log_prob if batch.weight is None else batch.weight * log_prob).mean()
+
+    return Stage(
+        NETWORK,
+        model,
+        plain_groups(model, config),
+        loss,
+        lambda batch: model.log_predictive(batch.x, batch.y),
+        epochs,
+        config.batch_size,
+        (lambda batch: model.probabilities(batch.x)) if isinstance(model.likelihood, Softmax) else None,
+        # The plain network is used as it is; one that comes before a head is repaired with it.
+        SCALED if config.evidence and config.recipe in WITH_HEAD else AS_IS,
+    )
+
+
+def joint_stage(
+    model: SVDKL, config: TrainingConfig, epochs: range, num_data: int, generator: torch.Generator
+) -> Stage:
+    """All parameters, on inputs."""
+    return _bound_stage(model, model, config, epochs, num_data, generator)
+
+
+def head_stage(model: SVDKL, config: TrainingConfig, epochs: range, num_data: int, generator: torch.Generator) -> Stage:
+    """The head alone, on features."""
+    return _bound_stage(model, model.head, config, epochs, num_data, generator)
+
+
+def _bound_stage(
+    model: SVDKL,
+    trained: SVDKL | GPHead,
+    config: TrainingConfig,
+    epochs: range,
+    num_data: int,
+    generator: torch.Generator,
+) -> Stage:
+    """The bound of what is trained: the whole model, or its head."""
+    return Stage(
+        JOINT,
+        model,
+        joint_groups(model, config, train_net=trained is model),
+        lambda batch: -trained.elbo(batch.x, batch.y, num_data, batch.weight, generator, batch.part).value,
+        lambda batch: trained.log_predictive(batch.x, batch.y),
+        epochs,
+        config.joint_batch_size or config.batch_size,
+        (lambda batch: trained.predict_proba(batch.x)) if isinstance(model.head.likelihood, Softmax) else None,
+        SCALED if config.evidence else AS_IS,
+    )
 
 
 def train(

@@ -4,11 +4,10 @@ from collections import Counter
 
 import numpy as np
 
-from svdkl.report.facts.calibration import calibration_error_by_chance
-from svdkl.report.facts.columns import ColumnFacts
 from svdkl.report.facts.doubt import doubts, errors
+from svdkl.report.facts.model_facts import ColumnFacts
 from svdkl.report.facts.predictions import INTERVAL, ClassPredictions, Predictions, RealPredictions
-from svdkl.report.facts.scores import Score
+from svdkl.report.facts.scores import Score, calibration_error_by_chance
 from svdkl.report.words import count, label, listed, number, share
 
 FEW_ROWS = 30  # of a class, below which what is said of it rests on chance

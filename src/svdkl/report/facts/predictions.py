@@ -1,18 +1,93 @@
-"""What a model says of the test rows, beside the truth. All other facts are made from this."""
+"""How wide a central interval has to be to hold the truth: all that coverage at any level needs to know.
+
+The true targets of the test rows, and what they are called.
+
+What a model says of the test rows, beside the truth. All other facts are made from this.
+"""
 
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+from scipy import special
 
+from svdkl.errors import first_line
 from svdkl.estimators import SVDKLClassifier, SVDKLRegressor
-from svdkl.estimators.inputs import num_rows, take_rows
+from svdkl.estimators.examples import num_rows, take_rows
 from svdkl.model import SVDKL
-from svdkl.report.facts.levels import covering_levels
-from svdkl.report.facts.targets import Ints, Reals, class_numbers, real_values, target_names
+
+DRAWS = 200
+ROWS_AT_ONCE = 4096
+
+Reals = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
 FIGURE_ROWS = 20_000  # rows that figures are made from, at most
 INTERVAL = 0.95
+
+
+def covering_levels(estimator: SVDKLRegressor, X: Any, values: Reals, mean: Reals, std: Reals) -> Reals:
+    """The level of the narrowest central interval that holds each target, (rows, targets).
+
+    In closed form for Gaussians. For other distributions by draws, whose quantiles have no closed form: an interval of
+    level l holds y where F(y) >= (1 - l) / 2 and F(y-) <= (1 + l) / 2.
+    """
+    if estimator.likelihood == "gaussian":
+        return special.erf(np.abs(values - mean) / std / np.sqrt(2))
+    levels = np.empty_like(values)
+    for start in range(0, len(values), ROWS_AT_ONCE):
+        part = slice(start, min(len(values), start + ROWS_AT_ONCE))
+        y = values[part, :, None]
+        draws = estimator.sample_y(take_rows(X, part), DRAWS).reshape(*y.shape[:2], DRAWS)
+        up_to, below = (draws <= y).mean(-1), (draws < y).mean(-1)
+        levels[part] = np.maximum(np.maximum(1 - 2 * up_to, 2 * below - 1), 0)
+    return levels
+
+
+def class_numbers(estimator: SVDKLClassifier, y: Any) -> Ints:
+    """Positions of the labels in ``classes_``, (rows,)."""
+    labels = np.asarray(y)
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.ndim != 1:
+        raise ValueError(f"Expected one label a row, got y of shape {labels.shape}: give one column.")
+    classes = estimator.classes_
+    places = {label: place for place, label in enumerate(classes.tolist())}
+    try:
+        return np.array([places[label] for label in labels.tolist()], dtype=np.int64)
+    except (KeyError, TypeError) as error:
+        known = ", ".join(map(repr, classes.tolist()[:10]))
+        raise ValueError(
+            f"Expected labels out of the classes {known}, got {error}: leave out rows of other classes."
+        ) from error
+
+
+def real_values(estimator: SVDKLRegressor, y: Any) -> Reals:
+    """Targets (rows, targets)."""
+    try:
+        values = np.asarray(y, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"Expected numbers as targets, got others ({first_line(error)}): convert them.") from error
+    values = values[:, None] if values.ndim == 1 else values
+    if values.ndim != 2 or values.shape[1] != estimator.n_outputs_:
+        raise ValueError(f"Expected {estimator.n_outputs_} target(s) a row, got y of shape {np.shape(y)}.")
+    if not np.isfinite(values).all():
+        raise ValueError("Expected finite targets, got NaN or infinity: leave out rows without a target.")
+    return values
+
+
+def target_names(y: Any, run: dict[str, Any], num_targets: int) -> tuple[str, ...]:
+    """What the run or the table calls the targets, else "target"."""
+    given = run.get("target")
+    names = [given] if isinstance(given, str) else given
+    if not isinstance(names, list | tuple):
+        columns = getattr(y, "columns", None)
+        name = getattr(y, "name", None)
+        names = list(columns) if columns is not None else [name] if isinstance(name, str) and name else []
+    if len(names) == num_targets:
+        return tuple(str(name) for name in names)
+    return ("target",) if num_targets == 1 else tuple(f"target {place + 1}" for place in range(num_targets))
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 Colours are drawn as placeholders, which the SVG names as variables of the style sheet, so that one figure is right on a
 light and on a dark page. Text stays text, in the page's own font.
+
+Colours of heat maps: more or less opaque, so that the page shows through where a value is small.
 """
 
 import io
@@ -12,6 +14,8 @@ from contextlib import ExitStack
 from typing import Any
 
 import matplotlib
+import numpy as np
+import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
@@ -66,6 +70,11 @@ STYLE: dict[Any, Any] = {
 NO_METADATA = {"Creator": None, "Date": None, "Format": None, "Type": None}
 
 _one_at_a_time = threading.RLock()  # matplotlib's parameters belong to the whole process
+
+# Of medium lightness, since pixels cannot change with the page.
+POSITIVE, NEGATIVE = (37, 99, 235), (234, 88, 12)
+
+Shades = npt.NDArray[np.uint8]
 
 
 class Canvas:
@@ -162,3 +171,19 @@ def _rounded(attribute: str) -> str:
     """Coordinates to a hundredth of a pixel."""
     shorter = re.sub(r"-?\d+\.\d{3,}", lambda match: f"{float(match[0]):.2f}".rstrip("0").rstrip("."), attribute)
     return re.sub(r"\s+", " ", shorter)
+
+
+def sequential(share: npt.NDArray[np.float64]) -> Shades:
+    """From nothing at 0 to a full colour at 1, (..., 4)."""
+    return _coloured(np.broadcast_to(np.array(POSITIVE), (*share.shape, 3)), share)
+
+
+def diverging(share: npt.NDArray[np.float64]) -> Shades:
+    """From one colour at -1 through nothing to another at 1, (..., 4)."""
+    colour = np.where(share[..., None] < 0, np.array(NEGATIVE), np.array(POSITIVE))
+    return _coloured(colour, np.abs(share))
+
+
+def _coloured(colour: npt.NDArray[np.int64], opacity: npt.NDArray[np.float64]) -> Shades:
+    opacity = np.nan_to_num(np.clip(opacity, 0, 1))
+    return np.concatenate([colour, 255 * opacity[..., None]], -1).round().astype(np.uint8)

@@ -1,10 +1,9 @@
 """The top of the page: what the model is for, and its most important numbers."""
 
-from svdkl.report.facts.gathered import Facts
+from svdkl.report.facts.all_facts import Facts
 from svdkl.report.facts.predictions import ClassPredictions
 from svdkl.report.facts.scores import Score
-from svdkl.report.markup import Section, bullets, text
-from svdkl.report.tables import TITLES, interval, shown
+from svdkl.report.html import TITLES, Section, bullets, interval, shown, text
 from svdkl.report.words import count, label, listed
 
 CLASS_CARDS = ("accuracy", "negative_log_probability", "expected_calibration_error", "auroc")

@@ -1,16 +1,12 @@
 """How good the predictions are: metrics, their meaning, calibration, errors."""
 
 from svdkl.estimators.regressor import COUNTS
-from svdkl.report.facts.calibration import Reliability, coverage, of_class, top_label
-from svdkl.report.facts.confusion import confusion_matrix, frequent_confusions
+from svdkl.report.facts.all_facts import Facts
 from svdkl.report.facts.findings import class_findings, real_findings
-from svdkl.report.facts.gathered import Facts
 from svdkl.report.facts.predictions import ClassPredictions, RealPredictions
-from svdkl.report.figures.confusion import confusion
-from svdkl.report.figures.reliability import reliability
-from svdkl.report.figures.residuals import POINTS, residuals
-from svdkl.report.markup import Panel, Section, bullets, figure, paragraph
-from svdkl.report.tables import scores, table
+from svdkl.report.facts.scores import Reliability, confusion_matrix, coverage, frequent_confusions, of_class, top_label
+from svdkl.report.figures.quality_plots import POINTS, confusion, reliability, residuals
+from svdkl.report.html import Panel, Section, bullets, figure, paragraph, scores, table
 from svdkl.report.words import count, label, number, share
 
 FEW_CLASSES = 6  # up to which each has a reliability diagram of its own

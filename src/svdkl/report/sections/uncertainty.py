@@ -1,11 +1,11 @@
 """Whether the model knows what it does not know."""
 
+from svdkl.report.facts.all_facts import Facts
 from svdkl.report.facts.doubt import binned, doubts, rejection
-from svdkl.report.facts.gathered import Facts
 from svdkl.report.facts.predictions import ClassPredictions
-from svdkl.report.figures.errors_by_doubt import errors_by_doubt
-from svdkl.report.figures.rejection import rejection as draw_rejection
-from svdkl.report.markup import Panel, Section, figure, paragraph
+from svdkl.report.figures.quality_plots import errors_by_doubt
+from svdkl.report.figures.quality_plots import rejection as draw_rejection
+from svdkl.report.html import Panel, Section, figure, paragraph
 from svdkl.report.sections.quality import MOST_TARGETS
 from svdkl.report.words import label, number, share
 

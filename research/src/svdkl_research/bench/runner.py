@@ -1,0 +1,182 @@
+"""Tasks one by one, each in a process of its own with limits; what is measured is kept at once."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from svdkl.errors import version_of
+from svdkl.writing import written_whole
+from svdkl_research.bench.child import MEASURED, OUT_OF_MEMORY, says_out_of_memory
+from svdkl_research.bench.studies import SCALING, Task
+from svdkl_research.bench.systems import SYSTEMS
+from svdkl_research.suites.provenance import provenance
+from svdkl_research.suites.runner import THREAD_VARIABLES
+
+PACKAGE = Path(__file__).parent.parent
+OUT_OF_TIME, NOT_INSTALLED, SKIPPED, FAILED = "out of time", "not installed", "skipped", "failed"
+FINAL = (MEASURED, OUT_OF_MEMORY, OUT_OF_TIME)  # what is not tried again
+KILLED = -9  # the exit code of a process that the system has ended
+SHARE_OF_MEMORY = 0.8
+MARGIN = 0.1  # of the time limit, which is left for the start of the process and its last round
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """Under which tasks run.
+
+    Attributes
+    ----------
+    seconds, memory
+        That a task may take; memory in bytes, beyond what the libraries hold.
+    """
+
+    threads: int
+    seconds: float
+    memory: int
+
+    @classmethod
+    def here(cls, threads: int | None, seconds: float, gigabytes: float | None) -> "Conditions":
+        """With all cores and most of the machine's memory, where nothing is said."""
+        memory = SHARE_OF_MEMORY * _installed_memory() if gigabytes is None else 1e9 * gigabytes
+        return cls(threads or torch.get_num_threads(), seconds, int(memory))
+
+
+@dataclass(frozen=True)
+class Record:
+    """A task and what became of it.
+
+    Attributes
+    ----------
+    outcome
+        "status" and, where that is "measured", "seconds" of each system in all rounds or the "operations" of a profile.
+    """
+
+    task: Task
+    outcome: dict[str, Any]
+
+    @property
+    def status(self) -> str:
+        """In a word or two."""
+        return str(self.outcome["status"])
+
+
+def run_tasks(
+    tasks: Sequence[Task], path: Path, conditions: Conditions, command: str, say: Callable[[str], None]
+) -> list[Record]:
+    """Measure what ``path`` does not hold yet of the same sources under the same conditions, and write it there."""
+    origin = _origin(command, conditions)
+    entries = _read(path)
+    records: list[Record] = []
+    for number, task in enumerate(tasks, 1):
+        key = {"task": task.document(), "conditions": asdict(conditions)}
+        known = next((entry for entry in entries if _is_of(entry, key)), None)
+        if known is not None and _same_code(known["provenance"], origin) and known["outcome"]["status"] in FINAL:
+            records.append(Record(task, known["outcome"]))
+            continue
+        say(f"[{number}/{len(tasks)}] {task}")
+        outcome = _without_running(task, records) or run_in_process(task, conditions)
+        if outcome["status"] != MEASURED:
+            say(f"[{number}/{len(tasks)}] {task}: {sentence(outcome)}")
+        records.append(Record(task, outcome))
+        entries = [entry for entry in entries if entry is not known]
+        entries.append({**key, "outcome": outcome, "provenance": origin})
+        _write(path, entries)
+    return records
+
+
+def run_in_process(task: Task, conditions: Conditions) -> dict[str, Any]:
+    """Measure in a process that ends, one way or another, within the limits."""
+    request = {
+        "task": task.document(),
+        "threads": conditions.threads,
+        "seconds": (1 - MARGIN) * conditions.seconds,
+        "memory": conditions.memory,
+    }
+    environment = {**os.environ, **dict.fromkeys(THREAD_VARIABLES, str(conditions.threads))}
+    command = [sys.executable, "-m", "svdkl_research.bench.child", json.dumps(request)]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, env=environment, timeout=conditions.seconds, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return {"status": OUT_OF_TIME}
+    if done.returncode == 0:
+        return dict(json.loads(done.stdout.splitlines()[-1]))
+    # The system itself ends a process that has taken the last memory, without a word.
+    if done.returncode == KILLED or says_out_of_memory(done.stderr):
+        return {"status": OUT_OF_MEMORY}
+    lines = [line for line in done.stderr.splitlines() if line.strip()]
+    return {"status": FAILED, "reason": lines[-1].strip() if lines else f"it ended with code {done.returncode}"}
+
+
+def sentence(outcome: dict[str, Any]) -> str:
+    """An outcome in words."""
+    reason = outcome.get("reason")
+    return f"{outcome['status']}: {reason}" if reason else str(outcome["status"])
+
+
+def _without_running(task: Task, records: Sequence[Record]) -> dict[str, Any] | None:
+    """The outcome of a task that need not be tried."""
+    missing = [name for system in task.systems for name in SYSTEMS[system].missing()]
+    if missing:
+        return {"status": NOT_INSTALLED, "reason": "pip install 'svdkl[baselines]'"}
+    if task.study != SCALING:
+        return None
+    for record in records:
+        smaller = (record.task.study, record.task.system) == (task.study, task.system)
+        if smaller and record.status in (OUT_OF_MEMORY, OUT_OF_TIME):
+            return {"status": SKIPPED, "reason": f"{record.status} at m = {record.task.setting.m:,} already"}
+    return None
+
+
+def _installed_memory() -> float:
+    """Bytes; a modest number where the system does not tell."""
+    try:
+        return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, OSError, ValueError):
+        return 8e9
+
+
+def _origin(command: str, conditions: Conditions) -> dict[str, Any]:
+    found = provenance(0, command)
+    found["machine"]["threads"] = conditions.threads
+    found["versions"]["pyro-ppl"] = version_of("pyro-ppl")
+    return {**found, "sources": _sources()}
+
+
+def _sources() -> str:
+    """A hash of the package's own modules, which tells more than a commit with changes on top."""
+    found = hashlib.sha256()
+    for path in sorted(PACKAGE.rglob("*.py")):
+        found.update(f"{path.relative_to(PACKAGE)}\0".encode() + path.read_bytes())
+    return found.hexdigest()
+
+
+def _same_code(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    return all(one.get(name) == other[name] for name in ("sources", "versions"))
+
+
+def _is_of(entry: dict[str, Any], key: dict[str, Any]) -> bool:
+    return all(entry.get(name) == value for name, value in key.items())
+
+
+def _read(path: Path) -> list[dict[str, Any]]:
+    if not path.exists():
+        return []
+    try:
+        return list(json.loads(path.read_text())["measurements"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"Expected measurements in {path}, but it cannot be read: delete it.") from error
+
+
+def _write(path: Path, entries: list[dict[str, Any]]) -> None:
+    with written_whole(path) as beside:
+        beside.write_text(json.dumps({"measurements": entries}, indent=1) + "\n")

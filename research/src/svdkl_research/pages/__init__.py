@@ -1,0 +1,1 @@
+"""Pages and figures made of the results of suites."""

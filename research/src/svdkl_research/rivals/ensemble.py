@@ -1,0 +1,93 @@
+"""The mean of several networks that differ in their seed (Lakshminarayanan et al., 2017)."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from scipy.special import entr
+
+from svdkl_research.datasets.dataset import Inputs
+from svdkl_research.rivals.interface import (
+    DOUBT,
+    Baseline,
+    ClassBaseline,
+    Floats,
+    Gaussian,
+    Labels,
+    RealBaseline,
+    doubt,
+)
+
+MEMBERS = 5
+SEEDS_APART = 1000  # so that the members of neighbouring seeds differ
+
+
+def _of_member(checkpoint: Path | None, number: int) -> Path | None:
+    """In a folder of its own, as every checkpoint."""
+    return None if checkpoint is None else checkpoint.parent / f"member{number}" / checkpoint.name
+
+
+class _Recorded:
+    """What is reported of the members."""
+
+    members: Sequence[Baseline]
+
+    def settings(self) -> dict[str, Any]:
+        """A member's settings and their number."""
+        return {"members": len(self.members), "member": self.members[0].settings()}
+
+    def findings(self) -> dict[str, Any]:
+        """What each member tells."""
+        return {"members": [member.findings() for member in self.members]}
+
+    def save_history(self, path: Path) -> None:
+        """Write each member's, into a file of its own."""
+        for number, member in enumerate(self.members):
+            member.save_history(path.with_stem(f"{path.stem}-member{number}"))
+
+
+class EnsembleClassifier(_Recorded, ClassBaseline):
+    """Mean of the members' probabilities."""
+
+    def __init__(self, make: Callable[[], ClassBaseline], members: int = MEMBERS) -> None:
+        self.members: list[ClassBaseline] = [make() for _ in range(members)]
+
+    def fit(self, X: Inputs, y: Labels, X_held_out: Inputs, y_held_out: Labels, seed: int) -> None:
+        """Train one member after the other on the same rows."""
+        for number, member in enumerate(self.members):
+            member.checkpoint = _of_member(self.checkpoint, number)
+            member.fit(X, y, X_held_out, y_held_out, seed + SEEDS_APART * number)
+
+    def predict_proba(self, X: Inputs) -> Floats:
+        """Class probabilities (rows, C)."""
+        return np.mean([member.predict_proba(X) for member in self.members], axis=0)
+
+    def ood_scores(self, X: Inputs) -> dict[str, Floats]:
+        """The doubt, the entropy of the mean, and what of it is the members' disagreement."""
+        members = np.stack([member.predict_proba(X) for member in self.members])
+        p = members.mean(0)
+        total = entr(p).sum(1)
+        return {DOUBT: doubt(p), "total": total, "epistemic": total - entr(members).sum(2).mean(0)}
+
+
+class EnsembleRegressor(_Recorded, RealBaseline):
+    """The Gaussian with the mean and variance of the mixture of the members."""
+
+    def __init__(self, make: Callable[[], RealBaseline], members: int = MEMBERS) -> None:
+        self.members: list[RealBaseline] = [make() for _ in range(members)]
+
+    def fit(self, X: pa.Table, y: Labels, X_held_out: pa.Table, y_held_out: Labels, seed: int) -> None:
+        """Train one member after the other on the same rows."""
+        for number, member in enumerate(self.members):
+            member.checkpoint = _of_member(self.checkpoint, number)
+            member.fit(X, y, X_held_out, y_held_out, seed + SEEDS_APART * number)
+
+    def predict_distribution(self, X: pa.Table) -> Gaussian:
+        """Moments of the mixture."""
+        parts = [member.predict_distribution(X) for member in self.members]
+        means = np.stack([part.mean for part in parts])
+        # Law of total variance: mean of the variances plus variance of the means.
+        variance = np.mean([part.std**2 for part in parts], axis=0) + means.var(0)
+        return Gaussian(means.mean(0), np.sqrt(variance))

@@ -1,0 +1,146 @@
+"""The models of the package on images: a set's own network, and one budget for all models on a set."""
+
+import copy
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+
+from svdkl.estimators.classifier import SVDKLClassifier
+from svdkl.estimators.options import has_head
+from svdkl.nets.convnet import AlexNet, CifarQuick, LeNet
+from svdkl.nets.images import CropAndFlip, Standardise
+from svdkl.nets.resnet import ResNet
+from svdkl_research.datasets.dataset import Inputs
+from svdkl_research.rivals.interface import ClassBaseline, Floats, Labels
+from svdkl_research.rivals.networks import NetworkClassifier
+
+NETWORKS: dict[str, type[nn.Module]] = {
+    "lenet": LeNet,
+    "cifar_quick": CifarQuick,
+    "resnet20": ResNet,
+    "alexnet": AlexNet,
+}
+# Parameters of the classifier that tell of a table's network, or are the module itself.
+OF_TABLES = ("net", "hidden", "num_features", "dropout", "encoding", "normalise", "residual")
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What every model on a set of images is trained with.
+
+    Attributes
+    ----------
+    epochs
+        Of the network, whatever the stages; early stopping may end each sooner.
+    rate, weight_decay
+        Of the network.
+    padding, flip
+        Random shifts of training images, in pixels, and whether they are mirrored.
+    """
+
+    network: str
+    epochs: int
+    batch_size: int
+    rate: float = 1e-3
+    weight_decay: float = 0.05
+    padding: int = 0
+    flip: bool = False
+
+
+BUDGETS: dict[str, Budget] = {
+    "mnist": Budget("lenet", epochs=12, batch_size=256, padding=2),
+    "mnist_binary": Budget("lenet", epochs=12, batch_size=256, padding=2),
+    "cifar10": Budget("cifar_quick", epochs=16, batch_size=128, padding=4, flip=True),
+    "cifar10_resnet": Budget("resnet20", epochs=8, batch_size=128, rate=3e-3, padding=4, flip=True),
+    "svhn": Budget("cifar_quick", epochs=16, batch_size=128, padding=2),  # digits have no mirror images
+    "tiny_imagenet20": Budget("alexnet", epochs=16, batch_size=64, weight_decay=0.1, padding=8, flip=True),
+}
+
+
+def build_network(budget: Budget, images: npt.NDArray[np.uint8], seed: int) -> nn.Module:
+    """The network of a budget, from bytes to features, with the scale of these images."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        layers: list[nn.Module] = [Standardise.of(images), NETWORKS[budget.network]()]
+    if budget.padding or budget.flip:
+        layers.insert(1, CropAndFlip(budget.padding, budget.flip))
+    return nn.Sequential(*layers)
+
+
+class ImageClassifier(ClassBaseline):
+    """The classifier with the network and the budget of a set.
+
+    Parameters
+    ----------
+    dataset
+        Name of the set.
+    max_epochs
+        If fewer than the budget has.
+    **options
+        Of the classifier.
+    """
+
+    def __init__(self, dataset: str, max_epochs: int | None = None, **options: Any) -> None:
+        if dataset not in BUDGETS:
+            raise ValueError(f"Expected a set of images out of {', '.join(BUDGETS)}, got {dataset!r}.")
+        budget = BUDGETS[dataset]
+        self.budget = replace(budget, epochs=min(budget.epochs, max_epochs or budget.epochs))
+        self.options = {
+            "max_iter": self.budget.epochs,
+            "batch_size": self.budget.batch_size,
+            "learning_rate_init": self.budget.rate,
+            "alpha": self.budget.weight_decay,
+            **options,
+        }
+        self.network = NetworkClassifier(**self.options)
+
+    @property
+    def estimator(self) -> SVDKLClassifier:
+        """The classifier itself."""
+        return self.network.estimator
+
+    def holding(self, estimator: SVDKLClassifier) -> "ImageClassifier":
+        """The same with another classifier, which is fitted."""
+        result = copy.copy(self)
+        result.network = self.network.holding(estimator)
+        return result
+
+    def fit(self, X: Inputs, y: Labels, X_held_out: Inputs, y_held_out: Labels, seed: int) -> None:
+        """Train by the recipe, from a network that is the same for all recipes."""
+        self.network = NetworkClassifier(net=build_network(self.budget, X, seed), **self.options)
+        self.network.checkpoint, self.network.forks = self.checkpoint, self.forks
+        self.network.fit(X, y, X_held_out, y_held_out, seed)
+
+    def predict_proba(self, X: Inputs) -> Floats:
+        """Class probabilities (rows, C)."""
+        return self.network.predict_proba(X)
+
+    def to_scale(self) -> "ImageClassifier":
+        """The network of the epoch that is best after a temperature."""
+        return self.holding(self.network.to_scale().estimator)
+
+    def ood_scores(self, X: Inputs) -> dict[str, Floats]:
+        """The doubt, and for models with processes their uncertainties."""
+        scores = super().ood_scores(X)
+        if not has_head(self.estimator):
+            return scores
+        found = self.estimator.predict_uncertainty(X)
+        return {**scores, "total": found.total, "epistemic": found.epistemic, "ood_score": found.ood_score}
+
+    def settings(self) -> dict[str, Any]:
+        """The budget, and all parameters of the classifier except those of the network, which the budget names."""
+        parameters = {name: value for name, value in self.network.settings().items() if name not in OF_TABLES}
+        return {**parameters, "budget": asdict(self.budget)}
+
+    def findings(self) -> dict[str, Any]:
+        """How it was trained, and epochs and seconds of each stage."""
+        return self.network.findings()
+
+    def save_history(self, path: Path) -> None:
+        """Write each epoch of each stage."""
+        self.network.save_history(path)

@@ -1,0 +1,1 @@
+"""Suites of experiments: what they hold, how they are run, what they leave."""

@@ -1,0 +1,60 @@
+"""Where a figure came from: the code, the libraries, the machine, the moment."""
+
+import os
+import platform
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from svdkl.errors import version_of
+
+PACKAGES = ("svdkl", "torch", "numpy", "scikit-learn", "pyarrow", "lightgbm", "gpytorch")
+SOURCE = Path(__file__).parent
+
+
+def provenance(seed: int, command: str) -> dict[str, Any]:
+    """A record of all that, as JSON can hold it."""
+    return {
+        **_code(),
+        "versions": {"python": platform.python_version(), **{name: version_of(name) for name in PACKAGES}},
+        "seed": seed,
+        "machine": {
+            "processor": _processor(),
+            "cores": os.cpu_count(),
+            "threads": torch.get_num_threads(),
+            "system": f"{platform.system()} {platform.machine()}",
+        },
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": command,
+    }
+
+
+def _code() -> dict[str, Any]:
+    """The last commit to the package's sources, and whether they differ from it; None where they are under no git.
+
+    Only what is part of the package can change a figure; documents and results lie in the same repository.
+    """
+    known = _git("ls-files", "--error-unmatch", "--", str(SOURCE))  # else git is that of another project around it
+    commit = None if known is None else _git("log", "-1", "--format=%H", "--", str(SOURCE.parent)) or None
+    changes = _git("status", "--porcelain", "--", str(SOURCE.parent))
+    return {"commit": commit, "dirty": None if known is None else bool(changes)}
+
+
+def _git(*arguments: str) -> str | None:
+    try:
+        done = subprocess.run(["git", *arguments], capture_output=True, text=True, check=False, cwd=SOURCE)
+    except OSError:
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor() or platform.machine())

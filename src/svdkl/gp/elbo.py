@@ -1,0 +1,107 @@
+"""E_q log p(y_i | g_i): the likelihood term of the objective, one number a row.
+
+Two estimators, both unbiased. `joint`, the paper's: a draw of u is interpolated for the whole minibatch, so the rows of
+a draw share their noise. `marginal`: only the marginals q(f_ij) matter to a sum over rows, so the expectation is taken
+row by row: exactly where the likelihood has a closed form, by Gauss-Hermite where each of its terms sees one Gaussian
+latent, and otherwise by samples with noise of their own for each f_ij, whose errors average out over the minibatch.
+
+The evidence lower bound, per datum.
+"""
+
+from typing import NamedTuple
+
+import torch
+
+from svdkl.gp.marginals import Marginals
+from svdkl.gp.mixing import Mixing
+from svdkl.gp.quadrature import standard_deviation, standard_normal
+from svdkl.likelihoods import Likelihood
+from svdkl.shapes import Float, Tensor
+
+
+class Part(NamedTuple):
+    """Where rows stand in a minibatch of which others hold the rest, so that all draw one noise and use their own."""
+
+    start: int
+    total: int
+
+
+def expectation_over_samples(
+    likelihood: Likelihood, mixing: Mixing, f: Float[Tensor, "T B J"], y: Tensor
+) -> Float[Tensor, "B"]:
+    """(1/T) sum_t log p(y_i | A f_i^(t) + b)."""
+    latent = mixing(f)
+    contrasts = likelihood.contrasts(latent)
+    if contrasts is not None:
+        latent = latent @ contrasts.T
+    return likelihood.log_prob(latent, y).sum(-1).mean(0)
+
+
+def expectation_over_marginals(
+    likelihood: Likelihood,
+    mixing: Mixing,
+    marginals: Marginals,
+    y: Tensor,
+    num_samples: int,
+    generator: torch.Generator | None = None,
+    part: Part | None = None,
+) -> Float[Tensor, "B"]:
+    """E log p(y_i | A f_i + b) under independent Gaussians f_ij: by closed form or quadrature where possible."""
+    mean, variance = marginals
+    contrasts = likelihood.contrasts(mean)
+    if contrasts is not None:
+        return likelihood.expected_log_prob(*mixing.gaussian(mean, variance, contrasts), y)
+    return expectation_over_samples(likelihood, mixing, sample_marginals(marginals, num_samples, generator, part), y)
+
+
+def sample_marginals(
+    marginals: Marginals, num_samples: int, generator: torch.Generator | None = None, part: Part | None = None
+) -> Float[Tensor, "T B J"]:
+    """f_ij = mean_ij + sqrt(variance_ij) eps_ij."""
+    mean, variance = marginals
+    num_rows, num_gps = mean.shape
+    start, total = part or Part(0, num_rows)
+    noise = standard_normal(num_samples, total, num_gps, like=mean, generator=generator)
+    # With one sample, shapes agree, and no gradient is summed over samples.
+    return mean.unsqueeze(0) + standard_deviation(variance).unsqueeze(0) * noise[:, start : start + num_rows]
+
+
+class ELBO(NamedTuple):
+    """The bound and its two terms, each per datum: ``value = expected_log_likelihood - kl``."""
+
+    value: Float[Tensor, ""]
+    expected_log_likelihood: Float[Tensor, ""]
+    kl: Float[Tensor, ""]
+
+
+def evidence_lower_bound(
+    expected_log_likelihood: Float[Tensor, "B"],
+    kl: Float[Tensor, "J"],
+    num_data: int | float,
+    sample_weight: Float[Tensor, "B"] | None = None,
+) -> ELBO:
+    """Put the terms of a minibatch together.
+
+    A weight w_i counts a row w_i times. Weighted terms are divided by the number of rows, not by the weights' sum, so
+    that the mean over minibatches is the bound of the whole data.
+    """
+    if sample_weight is not None:
+        expected_log_likelihood = sample_weight * expected_log_likelihood
+    # L / N = (1 / B) Σᵢ wᵢ E_q[log p(yᵢ | gᵢ)]  −  (1 / N) Σⱼ KL[q(uⱼ) ‖ p(uⱼ)]
+    likelihood_term = expected_log_likelihood.mean()
+    kl_term = (kl.sum() / num_data).to(likelihood_term.dtype)
+    return ELBO(likelihood_term - kl_term, likelihood_term, kl_term)
+
+
+def check_num_data(num_data: int | float) -> None:
+    """N has to be a positive number."""
+    if not num_data > 0 or num_data == float("inf"):
+        raise ValueError(f"Expected num_data, the number of training rows, to be finite and above 0, got {num_data}.")
+
+
+def check_sample_weight(sample_weight: Tensor, num_rows: int) -> None:
+    """One finite weight that is not negative for each row; the values are not looked at in traced code."""
+    if sample_weight.shape != (num_rows,):
+        raise ValueError(f"Expected sample weights of shape ({num_rows},), got {tuple(sample_weight.shape)}.")
+    if not torch.compiler.is_compiling() and not bool((torch.isfinite(sample_weight) & (sample_weight >= 0)).all()):
+        raise ValueError("Expected finite sample weights of at least 0, got a negative, NaN or infinite one.")

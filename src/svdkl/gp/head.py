@@ -1,0 +1,289 @@
+"""The Gaussian process head: from features h to the distribution of y."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from svdkl.gp.additive import AdditiveGPs, HeadState, require_choice, require_positive
+from svdkl.gp.elbo import (
+    ELBO,
+    Part,
+    check_num_data,
+    check_sample_weight,
+    evidence_lower_bound,
+    expectation_over_marginals,
+    expectation_over_samples,
+)
+from svdkl.gp.familiarity import Familiarity
+from svdkl.gp.kernels import KernelLike
+from svdkl.gp.mixing import Mixing
+from svdkl.gp.prediction import (
+    LatentPoints,
+    Prediction,
+    Uncertainty,
+    latent_points,
+    point_dims,
+    predictive_log_density,
+    predictive_moments,
+    predictive_probabilities,
+    uncertainty,
+)
+from svdkl.gp.quadrature import normal_points
+from svdkl.likelihoods import LikelihoodLike, build_likelihood
+from svdkl.shapes import Float, Tensor
+
+ESTIMATORS = ("marginal", "joint")
+LAYOUTS = ("features", "outputs")
+POINTS_OF_OUTPUTS, POINTS_OF_GPS = 64, 128  # of a prediction
+MOST_POINTS = 1024  # that are taken for the sake of exact moments
+# Latent values held at a time in a prediction: on a CPU those that stay in its cache, else 128 MiB of float32.
+POINTS_IN_CACHE, POINTS_IN_MEMORY = 2**20, 2**25
+
+
+class GPHead(AdditiveGPs):
+    """Additive Gaussian processes on features, mixed linearly into outputs with a likelihood.
+
+    Parameters
+    ----------
+    num_features
+        Q.
+    num_outputs
+        C: classes, or targets.
+    likelihood
+        "softmax", "bernoulli", "gaussian", "student_t", "poisson", "negative_binomial", a
+        :class:`~svdkl.likelihoods.Likelihood`, or a function from g to a ``torch.distributions.Distribution``.
+    dims_per_gp, groups
+        D, for consecutive groups; or the groups themselves, ``[(0,), (1, 2), ...]``, of one or several sizes.
+    gps
+        "features": GPs on groups of features, a mixing matrix of C x J. "outputs": the paper's form, in which the
+        network ends in C features, one GP an output, and mixing starts at the identity.
+    grid_size
+        m_d, for all axes, or one for each.
+    kernel
+        "rbf", "matern12", "matern32", "matern52", "rational_quadratic", "periodic", "spectral_mixture", a kernel
+        module, a stationary gpytorch kernel; or one an axis.
+    posterior
+        Family of q(u): "cholesky", "banded", "mean_field", or "auto": axis by axis, Cholesky below 256 points, banded
+        from there on.
+    whitened
+        Whether q is parameterised relative to the prior.
+    prior
+        Form of the prior's factors: "toeplitz", "circulant" or "auto".
+    estimator, num_samples
+        How the expected log likelihood is estimated in training: "marginal" or "joint", with T samples where samples
+        are needed.
+    num_points
+        Quasi-random points of a prediction, where the likelihood needs them; at least two for each of their dimensions,
+        up to 1,024. The dimensions are the outputs, or the GPs where these are fewer than twice as many; None stands
+        for 64 points and for 128.
+    interpolation
+        What computes the marginals: "eager", "cpu" (compiled loops), "triton" (for GPUs), or "auto", the fastest for
+        where the features lie. All give the same numbers, up to rounding.
+    learn_bounds
+        Whether the ranges of the features are learned on from where the data have put them.
+    jitter
+        Relative jitter of the prior's factors.
+    posterior_scale
+        Standard deviation of q(u) at the start, relative to the prior's where whitened.
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        num_outputs: int,
+        likelihood: LikelihoodLike = "softmax",
+        *,
+        dims_per_gp: int = 1,
+        groups: Sequence[Sequence[int]] | None = None,
+        gps: str = "features",
+        grid_size: int | Sequence[int] = 64,
+        kernel: KernelLike = "rbf",
+        posterior: str = "auto",
+        whitened: bool = True,
+        prior: str = "auto",
+        estimator: str = "marginal",
+        num_samples: int = 1,
+        num_points: int | None = None,
+        interpolation: str = "auto",
+        learn_bounds: bool = False,
+        jitter: float = 1e-6,
+        posterior_scale: float = 0.01,
+    ) -> None:
+        require_choice("estimator", estimator, ESTIMATORS)
+        require_choice("gps", gps, LAYOUTS)
+        require_positive("num_outputs", num_outputs)
+        require_positive("num_samples", num_samples)
+        if num_points is not None and (num_points < 2 or num_points % 2):
+            raise ValueError(f"Expected num_points to be even and at least 2 (points come in pairs), got {num_points}.")
+        super().__init__(
+            num_features,
+            dims_per_gp,
+            groups,
+            grid_size,
+            kernel,
+            posterior,
+            whitened,
+            prior,
+            interpolation,
+            learn_bounds,
+            jitter,
+            posterior_scale,
+        )
+        self.num_outputs = num_outputs
+        self.estimator = estimator
+        self.num_samples = num_samples
+        num_gps = self.num_gps
+        if gps == "outputs" and not (num_features == num_outputs == num_gps):
+            raise ValueError(
+                f"Expected one feature and one GP for each of the {num_outputs} outputs with gps='outputs', got "
+                f"{num_features} features in {num_gps} groups: end the network in {num_outputs} features, or use "
+                f"gps='features'."
+            )
+
+        self.familiarity = Familiarity(num_features)
+        self.mixing = Mixing(num_gps, num_outputs)
+        self.likelihood = build_likelihood(likelihood, num_outputs)
+        # With two points a dimension the second moments of the points are exact.
+        num_dims = point_dims(num_gps, num_outputs)
+        num_points = num_points or (POINTS_OF_OUTPUTS if num_dims < num_gps else POINTS_OF_GPS)
+        num_points = max(num_points, min(2 * num_dims, MOST_POINTS))
+        self.register_buffer("normal_points", normal_points(num_points, num_dims).float(), persistent=False)
+        self.normal_points: Tensor
+
+    # ---------------------------------------------------------------------------------------------------- training
+
+    def elbo(
+        self,
+        h: Float[Tensor, "B Q"],
+        y: Tensor,
+        num_data: int | float,
+        sample_weight: Tensor | None = None,
+        generator: torch.Generator | None = None,
+        part: Part | None = None,
+    ) -> ELBO:
+        """The evidence lower bound per datum, estimated on a minibatch.
+
+        Parameters
+        ----------
+        h, y
+            Features and targets of the minibatch.
+        num_data
+            N: rows of the whole training set.
+        sample_weight
+            How much each row counts.
+        generator
+            Source of the noise, where samples are drawn.
+        part
+            Where the rows stand in the minibatch, if they are only a part of it: with equal generators, the parts then
+            use the noise that the whole minibatch would.
+        """
+        with torch.autocast(h.device.type, enabled=False):
+            h = self._enter(h)
+            if h.shape[0] == 0:
+                raise ValueError("Expected at least one row to estimate the bound on, got none.")
+            y = self.likelihood.targets(y, h.shape[0])
+            if not torch.compiler.is_compiling():
+                self.likelihood.check_range(y)
+                check_num_data(num_data)
+            if sample_weight is not None:
+                check_sample_weight(sample_weight, h.shape[0])
+            state = self.state()
+            if self.estimator == "joint":
+                f = self.sample_functions(h, self.num_samples, generator, state)
+                expected = expectation_over_samples(self.likelihood, self.mixing, f, y)
+            else:
+                marginals = self.marginals(h, state)
+                expected = expectation_over_marginals(
+                    self.likelihood, self.mixing, marginals, y, self.num_samples, generator, part
+                )
+            return evidence_lower_bound(expected, self.kl(state), num_data, sample_weight)
+
+    # -------------------------------------------------------------------------------------------------- prediction
+
+    def latents(self, h: Float[Tensor, "B Q"], state: HeadState | None = None) -> LatentPoints:
+        """Points that stand for q(g) of each row."""
+        return latent_points(self.likelihood, self.mixing, self.marginals(h, state), self.normal_points)
+
+    def predict_proba(self, h: Float[Tensor, "B Q"], state: HeadState | None = None) -> Float[Tensor, "B C"]:
+        """Class probabilities; deterministic, and no row depends on another."""
+        if not self.likelihood.is_classifier:
+            raise ValueError(
+                f"Expected a likelihood of classes for predict_proba, got {type(self.likelihood).__name__}: use "
+                f"predict for the mean and variance of the targets."
+            )
+        known = state or self.state()
+        return self._in_parts(h, lambda part: predictive_probabilities(self.likelihood, self.latents(part, known)))
+
+    def predict(self, h: Float[Tensor, "B Q"], state: HeadState | None = None) -> Prediction:
+        """Mean and variance of the targets."""
+        if self.likelihood.is_classifier:
+            raise ValueError(
+                f"Expected a likelihood of real targets or counts for predict, got {type(self.likelihood).__name__}: "
+                f"use predict_proba for class probabilities."
+            )
+        known = state or self.state()
+        return self._in_parts(h, lambda part: predictive_moments(self.likelihood, self.latents(part, known)))
+
+    def log_predictive(self, h: Float[Tensor, "B Q"], y: Tensor, state: HeadState | None = None) -> Float[Tensor, "B"]:
+        """Log p(y_i | x_i) of each row."""
+        h = self._enter(h)
+        y = self.likelihood.targets(y, h.shape[0])
+        self.likelihood.check_range(y)
+        known = state or self.state()
+
+        def density(part: Tensor, targets: Tensor) -> Tensor:
+            marginals = self.marginals(part, known)
+            return predictive_log_density(self.likelihood, self.mixing, marginals, self.normal_points, targets)
+
+        return self._in_parts(h, density, y)
+
+    def uncertainty(self, h: Float[Tensor, "B Q"], state: HeadState | None = None) -> Uncertainty:
+        """Where the uncertainty of each row's prediction comes from."""
+        h = self._enter(h)
+        covariances = 2 * len(self.familiarity.rows)  # of a row, in float64
+        strangeness = self._in_parts(h, self.familiarity.strangeness, values=covariances)
+        return self._uncertainty(h, strangeness, state)
+
+    @torch.no_grad()
+    def usual_scores(self) -> Float[Tensor, "B"]:
+        """``ood_score`` of the training rows that are remembered, each as if it were not: how high it is for new rows
+        like those of training.
+        """
+        return self._uncertainty(self._enter(self.familiarity.rows), self.familiarity.usual()).ood_score
+
+    def forward(self, h: Float[Tensor, "B Q"]) -> Float[Tensor, "B C"]:
+        """What the layer that this head replaces gave: logits, of which softmax or sigmoid are the predictive
+        probabilities, or the mean of other targets.
+        """
+        if self.likelihood.is_classifier:
+            return self.likelihood.logits(self.predict_proba(h))
+        return self.predict(h).mean
+
+    # ---------------------------------------------------------------------------------------------------- internal
+
+    def _uncertainty(self, h: Tensor, strangeness: Tensor, state: HeadState | None = None) -> Uncertainty:
+        known = state or self.state()
+
+        def split(part: Tensor, strange: Tensor) -> Uncertainty:
+            posterior, prior = self.marginals(part, known), self.prior_marginals(part, known)
+            points = latent_points(self.likelihood, self.mixing, posterior, self.normal_points)
+            share_left = self._share_left(part)
+            return uncertainty(self.likelihood, self.mixing, points, posterior, prior, share_left, strange)
+
+        return self._in_parts(h, split, strangeness)
+
+    def _in_parts(self, h: Tensor, function: Callable[..., Any], *others: Tensor, values: int = 0) -> Any:
+        """Call a function of rows, and of what else has a row for each, on as many at a time as there is room for
+        their latent points, or for so many values of each if those are more.
+        """
+        with torch.autocast(h.device.type, enabled=False):
+            room = POINTS_IN_CACHE if h.device.type == "cpu" else POINTS_IN_MEMORY
+            at_once = max(1, room // max(len(self.normal_points) * self.num_outputs, values))
+            if torch.compiler.is_compiling() or len(h) <= at_once:
+                return function(h, *others)
+            blocks = zip(*(tensor.split(at_once) for tensor in (h, *others)), strict=True)
+            parts = [function(*block) for block in blocks]
+            if isinstance(parts[0], Tensor):
+                return torch.cat(parts)
+            return type(parts[0])(*(torch.cat(fields) for fields in zip(*parts, strict=True)))

@@ -1,0 +1,62 @@
+"""How much memory a configuration takes, told before it is taken."""
+
+import bisect
+import math
+import os
+
+from svdkl.gp.grid import MIN_POINTS
+from svdkl.gp.posterior import family_of_axis
+from svdkl.gp.prior import LONG_AXIS
+
+GIB = 2**30
+COPIES = 4  # a parameter, its gradient and the two moments of Adam
+WORKING_COPIES = 6  # float64 matrices of a factor's size alive at the peak of a step, forward and back
+POINT_NUMBERS = 330  # float64 numbers for each point of an axis: cells, their factors and transforms, forward and back
+BATCH = 1024
+
+
+def estimate_bytes(num_gps: int, sizes: tuple[int, ...], family: str, prior: str = "auto") -> int:
+    """Bytes that J GPs on one lattice take to train: parameters with optimiser state, and the work of one step."""
+    m = math.prod(sizes)
+    dense_family = sum(size * size for size in sizes if family_of_axis(family, size) == "cholesky")
+    # "auto" may still take the dense form for a kernel that cannot be wound around a ring: count the worse case only
+    # where it is asked for.
+    dense_prior = sum(size * size for size in sizes if prior == "toeplitz" or (prior == "auto" and size < LONG_AXIS))
+    parameters = 4 * COPIES * num_gps * (m + dense_family)
+    work = 8 * WORKING_COPIES * num_gps * (m + dense_family + dense_prior)
+    along_axes = 8 * POINT_NUMBERS * num_gps * sum(sizes)
+    rows = 16 * BATCH * num_gps * 4 ** len(sizes)
+    return parameters + work + along_axes + rows
+
+
+def available_bytes() -> int:
+    """Memory that can be had now; a quarter of all where the system does not tell."""
+    try:
+        with open("/proc/meminfo") as lines:
+            for line in lines:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4
+    except (AttributeError, OSError, ValueError):
+        return 4 * GIB
+
+
+def refuse_if_too_large(num_gps: int, sizes: tuple[int, ...], family: str, prior: str) -> None:
+    """Raise before allocating what does not fit, with the number and a way out."""
+    needed, available = estimate_bytes(num_gps, sizes, family, prior), available_bytes()
+    if needed <= available:
+        return
+    lattice = " x ".join(str(size) for size in sizes)
+    candidates = range(MIN_POINTS, max(sizes) + 1)
+    fitting = bisect.bisect_right(
+        candidates, available, key=lambda size: estimate_bytes(num_gps, (size,) * len(sizes), family, prior)
+    )
+    way_out = f"grid_size={candidates[fitting - 1]}, " if fitting else ""
+    raise MemoryError(
+        f"Expected GPs that fit into the {available / GIB:.1f} GiB of memory available; {num_gps} of {len(sizes)} "
+        f"dimensions on a lattice of {lattice} points need about {needed / GIB:.1f} GiB: use {way_out}fewer dimensions "
+        f"a GP, or fewer GPs."
+    )

@@ -1,0 +1,154 @@
+"""Plain convolutional networks: the references of Caffe that the paper starts from, and a small AlexNet.
+
+Each turns images (B, K, H, W) of unit size into features (B, Q), which are what its last layer would read; that layer
+is the head's business.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import nn
+
+from svdkl.nets.dropout import Dropout
+from svdkl.shapes import Float, Tensor
+
+HE = partial(nn.init.kaiming_normal_, nonlinearity="relu")  # keeps the size of rectified signals (He et al., 2015)
+
+
+class LeNet(nn.Module):
+    """Caffe's LeNet for MNIST: two convolutions of 5 x 5 with max pooling, and a hidden layer.
+
+    As in the reference, there is no activation after the convolutions but the maximum.
+
+    Parameters
+    ----------
+    in_channels, image_size
+        K, and H = W.
+    out_features
+        Q, units of the hidden layer, which are rectified.
+    """
+
+    def __init__(self, in_channels: int = 1, image_size: int = 28, out_features: int = 500) -> None:
+        super().__init__()
+        _check_size(image_size, 16)
+        self.out_features = out_features
+        side = ((image_size - 4) // 2 - 4) // 2
+        self.layers = nn.Sequential(
+            nn.Conv2d(in_channels, 20, 5),
+            nn.MaxPool2d(2),
+            nn.Conv2d(20, 50, 5),
+            nn.MaxPool2d(2),
+            nn.Flatten(),
+            nn.Linear(50 * side**2, out_features),
+            nn.ReLU(),
+        )
+        start_weights(self, nn.init.xavier_uniform_)
+
+    def forward(self, x: Float[Tensor, "B K H W"]) -> Float[Tensor, "B Q"]:
+        """Features of each image, at least 0."""
+        return self.layers(pixel_by_pixel(x))
+
+
+class CifarQuick(nn.Module):
+    """Caffe's CIFAR-10 quick: three convolutions of 5 x 5 with overlapping pooling, and a linear hidden layer.
+
+    As in the reference, the first pooling takes maxima and comes before its activation, the other two take means after
+    theirs, windows that reach over the edge count what is there, and the hidden layer has no activation. Its weights
+    start by He's rule instead of the reference's small numbers, which are meant for pixels up to 255.
+
+    Parameters
+    ----------
+    in_channels, image_size
+        K, and H = W.
+    out_features
+        Q, units of the hidden layer.
+    """
+
+    def __init__(self, in_channels: int = 3, image_size: int = 32, out_features: int = 64) -> None:
+        super().__init__()
+        _check_size(image_size, 8)
+        self.out_features = out_features
+        side = image_size
+        for _ in range(3):
+            side = -(-(side - 3) // 2) + 1
+        self.layers = nn.Sequential(
+            nn.Conv2d(in_channels, 32, 5, padding=2),
+            nn.MaxPool2d(3, 2, ceil_mode=True),
+            nn.ReLU(),
+            nn.Conv2d(32, 32, 5, padding=2),
+            nn.ReLU(),
+            nn.AvgPool2d(3, 2, ceil_mode=True),
+            nn.Conv2d(32, 64, 5, padding=2),
+            nn.ReLU(),
+            nn.AvgPool2d(3, 2, ceil_mode=True),
+            nn.Flatten(),
+            nn.Linear(64 * side**2, out_features),
+        )
+        start_weights(self)
+
+    def forward(self, x: Float[Tensor, "B K H W"]) -> Float[Tensor, "B Q"]:
+        """Features of each image, of either sign."""
+        return self.layers(pixel_by_pixel(x))
+
+
+class AlexNet(nn.Module):
+    """AlexNet (Krizhevsky et al., 2012) for images of 64 pixels: five convolutions and two hidden layers.
+
+    Widths are those of one of the original's two towers. The first convolution takes 5 x 5 pixels with stride 2 instead
+    of 11 x 11 with stride 4, hidden layers are smaller, and nothing is normalised across channels. Dropout comes before
+    each hidden layer, not after the last: the head sees its features whole.
+
+    Parameters
+    ----------
+    in_channels, image_size
+        K, and H = W.
+    out_features
+        Q, units of the second hidden layer, which are rectified.
+    dropout
+        Share of the hidden layers' inputs that is left out in training.
+    """
+
+    def __init__(
+        self, in_channels: int = 3, image_size: int = 64, out_features: int = 256, dropout: float = 0.5
+    ) -> None:
+        super().__init__()
+        _check_size(image_size, 32)
+        self.out_features = out_features
+        side = (image_size + 1) // 2
+        for _ in range(3):
+            side = (side - 1) // 2 + 1
+        self.layers = nn.Sequential(
+            *(nn.Conv2d(in_channels, 48, 5, stride=2, padding=2), nn.ReLU(), nn.MaxPool2d(3, 2, padding=1)),
+            *(nn.Conv2d(48, 128, 5, padding=2), nn.ReLU(), nn.MaxPool2d(3, 2, padding=1)),
+            *(nn.Conv2d(128, 192, 3, padding=1), nn.ReLU()),
+            *(nn.Conv2d(192, 192, 3, padding=1), nn.ReLU()),
+            *(nn.Conv2d(192, 128, 3, padding=1), nn.ReLU(), nn.MaxPool2d(3, 2, padding=1)),
+            *(nn.Flatten(), Dropout(dropout), nn.Linear(128 * side**2, 512), nn.ReLU()),
+            *(Dropout(dropout), nn.Linear(512, out_features), nn.ReLU()),
+        )
+        start_weights(self)
+
+    def forward(self, x: Float[Tensor, "B K H W"]) -> Float[Tensor, "B Q"]:
+        """Features of each image, at least 0."""
+        return self.layers(pixel_by_pixel(x))
+
+
+def pixel_by_pixel(x: Float[Tensor, "B K H W"]) -> Float[Tensor, "B K H W"]:
+    """The same images with the channels of a pixel side by side in memory, as convolutions on a CPU are fastest."""
+    return x.contiguous(memory_format=torch.channels_last)
+
+
+def start_weights(net: nn.Module, rule: Callable[[Tensor], Tensor] = HE) -> None:
+    """Weights by a rule, laid out as the images are, and no biases."""
+    for module in net.modules():
+        if isinstance(module, (nn.Conv2d, nn.Linear)):
+            rule(module.weight)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+    net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's own stubs leave it out
+
+
+def _check_size(image_size: int, least: int) -> None:
+    if image_size < least:
+        raise ValueError(f"Expected image_size of at least {least} pixels, got {image_size}: enlarge the images.")

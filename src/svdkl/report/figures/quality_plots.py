@@ -1,0 +1,163 @@
+"""Which classes are taken for which, as a heat map.
+
+Predicted against observed shares: probabilities of classes, or levels of intervals.
+
+Errors of a real target against its prediction, with the deviations that the model expects.
+
+Quality of the rows that are left when doubtful ones are set aside.
+
+Errors of rows in bins of uncertainty, observed and expected.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from svdkl.report.figures.canvas import BLUE, INK, MUTED, ORANGE, RULE, Canvas, bare, percent_axis, sequential
+
+WRITTEN = 12  # classes up to which the cells hold numbers,
+NAMED = 40  # and the axes names
+
+Reals = npt.NDArray[np.float64]
+
+
+POINTS = 1000  # drawn at most
+BANDS = 24
+
+
+COLOURS = {"total uncertainty": BLUE, "epistemic uncertainty": ORANGE}
+WIDTHS = {"total uncertainty": 3.5, "epistemic uncertainty": 1.6}  # so that one line on another leaves both visible
+
+
+def confusion(matrix: npt.NDArray[np.int64], classes: list[str]) -> str:
+    """Shades are shares of the true class's rows; numbers are rows."""
+    size = len(classes)
+    named = size <= NAMED
+    longest = max(map(len, classes)) if named else 0
+    upright = size > 4 and longest > 3
+    side = float(np.clip(36 * size, 200, 520))
+    with Canvas(side + 60 + 5.5 * longest, side + 60 + (5.5 * longest if upright else 0)) as canvas:
+        axes = canvas.figure.add_subplot()
+        totals = matrix.sum(1, keepdims=True)
+        shares = matrix / np.maximum(totals, 1)
+        axes.imshow(sequential(shares), interpolation="none")
+        bare(axes)
+        axes.spines[:].set(visible=True, color=RULE)
+        axes.set(xlabel="prediction", ylabel="truth")
+        if named:
+            axes.set_xticks(range(size), classes, rotation=90 if upright else 0)
+            axes.set_yticks(range(size), classes)
+        if size <= WRITTEN:
+            for true, said in np.argwhere(matrix > 0).tolist():
+                colour = "white" if shares[true, said] > 0.5 else INK
+                axes.text(said, true, f"{matrix[true, said]:,}", ha="center", va="center", color=colour)
+    return canvas.svg
+
+
+def reliability(
+    predicted: Reals,
+    observed: Reals,
+    low: Reals,
+    high: Reals,
+    counts: Reals | None,
+    title: str,
+    x_label: str,
+    y_label: str,
+) -> str:
+    """Points on the diagonal are calibrated; bars show what chance allows; with counts, columns show where rows are."""
+    with Canvas(330, 360 if counts is not None else 320) as canvas:
+        if counts is None:
+            axes = canvas.figure.add_subplot()
+            axes.set_xlabel(x_label)
+        else:
+            axes, below = canvas.figure.subplots(2, 1, height_ratios=(5, 1))
+            below.bar(predicted, counts / counts.sum(), width=0.045, color=BLUE, alpha=0.55)
+            below.set(xlim=(-0.03, 1.03), xlabel=x_label, ylabel="rows")
+            below.yaxis.set_ticks([])
+            below.grid(False)
+            percent_axis(below, "x")
+            axes.tick_params(labelbottom=False)
+        axes.plot([0, 1], [0, 1], color=MUTED, linewidth=1, linestyle=(0, (4, 3)))
+        axes.vlines(predicted, low, high, color=MUTED, linewidth=5, alpha=0.25)
+        sizes = np.full(len(predicted), 34.0) if counts is None else 16 + 90 * counts / counts.max()
+        inside = (observed >= low) & (observed <= high)
+        for chosen, fill in ((inside, BLUE), (~inside, "none")):
+            points = axes.scatter(predicted[chosen], observed[chosen], s=sizes[chosen], color=fill, zorder=3)
+            points.set(edgecolor=BLUE, linewidth=1.5)
+        axes.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03), ylabel=y_label)
+        percent_axis(axes, "x")
+        percent_axis(axes, "y")
+        axes.set_title(title, color=INK)
+    return canvas.svg
+
+
+def residuals(mean: Reals, residual: Reals, std: Reals, title: str, unit: str) -> str:
+    """Nearly all points should lie within the band of two predicted deviations."""
+    with Canvas(480, 360) as canvas:
+        axes = canvas.figure.add_subplot()
+        order = np.argsort(mean, kind="stable")
+        parts = np.array_split(order, min(BANDS, max(1, len(order) // 10)))
+        x = np.array([mean[order[0]], *(mean[part].mean() for part in parts), mean[order[-1]]])
+        band = np.array([np.sqrt(np.mean(std[part] ** 2)) for part in parts])
+        band = 2 * np.array([band[0], *band, band[-1]])
+        axes.fill_between(x, -band, band, color=BLUE, alpha=0.16, label="two predicted deviations")
+        axes.axhline(0, color=MUTED, linewidth=1)
+        some = np.arange(len(mean))[:: max(1, -(-len(mean) // POINTS))]
+        outside = np.abs(residual[some]) > 2 * std[some]
+        for chosen, colour in ((some[~outside], BLUE), (some[outside], ORANGE)):
+            axes.plot(mean[chosen], residual[chosen], "o", color=colour, markersize=3.5, alpha=0.55, markeredgewidth=0)
+        axes.set(xlabel=f"predicted {unit}", ylabel="truth minus prediction")
+        axes.set_title(title)
+        canvas.figure.legend(loc="outside lower center")
+    return canvas.svg
+
+
+def rejection(curves: list[tuple[str, Reals, Reals]], y_label: str, shares: bool, title: str = "") -> str:
+    """Lines that rise (accuracy) or fall (errors) mean that doubt points at mistakes; the level line is chance."""
+    with Canvas(480, 370) as canvas:
+        axes = canvas.figure.add_subplot()
+        start = float(curves[0][2][0])
+        axes.axhline(start, color=MUTED, linewidth=1, label="random order")
+        for name, rejected, quality in curves:
+            known = name in COLOURS
+            axes.plot(
+                rejected,
+                quality,
+                color=COLOURS.get(name, MUTED),
+                linewidth=WIDTHS.get(name, 1.0),
+                linestyle="-" if known else (0, (4, 3)),
+                marker="o" if len(rejected) == 1 else "",
+                label=name,
+            )
+        axes.set(xlabel="rows set aside, the most uncertain first", ylabel=y_label, xlim=(0, 1))
+        percent_axis(axes, "x")
+        if shares:
+            lowest = min(float(quality.min()) for _, _, quality in curves)
+            axes.set_ylim(max(0.0, lowest - 0.1 * (1 - lowest)) if lowest < 1 else 0.0, 1.0 + 0.04 * (1 - lowest))
+            percent_axis(axes, "y")
+        else:
+            axes.set_ylim(bottom=0)
+        axes.set_title(title)
+        canvas.figure.legend(loc="outside lower center", ncols=2)
+    return canvas.svg
+
+
+def errors_by_doubt(
+    error: Reals, low: Reals, high: Reals, expected: Reals, x_label: str, y_label: str, shares: bool
+) -> str:
+    """Columns should rise from left to right, and end at the dashes, which the model expects."""
+    with Canvas(430, 330) as canvas:
+        axes = canvas.figure.add_subplot()
+        width = 1 / len(error)
+        middle = (np.arange(len(error)) + 0.5) * width
+        axes.bar(middle, error, 0.8 * width, color=BLUE, alpha=0.55, label="observed, with 95 % interval")
+        axes.vlines(middle, low, high, color=BLUE, linewidth=1.5)
+        half = 0.4 * width
+        axes.hlines(expected, middle - half, middle + half, color=ORANGE, linewidth=2.5, label="expected by the model")
+        axes.set(xlabel=x_label, ylabel=y_label, xlim=(0, 1))
+        axes.set_ylim(bottom=0)
+        percent_axis(axes, "x")
+        if shares:
+            percent_axis(axes, "y")
+        axes.xaxis.grid(False)
+        canvas.figure.legend(loc="outside lower center", ncols=2)
+    return canvas.svg

@@ -1,0 +1,205 @@
+"""How good a module is on held-out rows, as it is and after the one repair that held-out rows will make anyway.
+
+A network that goes on learning tells classes better and better apart and becomes too sure of itself meanwhile. A
+temperature, or the held-out evidence, puts the latter right; so what they are fitted to is best taken from the epoch
+that is best *after* a temperature, which is a later one than that of the best probabilities as they are.
+
+How far a stage of training has come, and its best epochs so far.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+
+from svdkl.gp.additive import NonFiniteFeaturesError
+from svdkl.shapes import Float, Tensor
+from svdkl.training.averaging import Average
+from svdkl.training.batches import Rows, rows_at_once
+from svdkl.training.checkpoint import Snapshot, optimiser_tensors, restore_optimiser
+from svdkl.training.distributed import ALONE, Processes
+from svdkl.training.guard import snapshot
+
+AS_IS, SCALED = "as it is", "scaled"
+# Of log T before any row is seen: rows that are all predicted right have no best temperature above zero.
+PRIOR_DEVIATION = 0.5
+LOG_TEMPERATURES = torch.arange(-16, 25, dtype=torch.float64) / 16  # from 0.37 to 4.5
+
+PARTS = ("module", "optimiser", "average")  # of a standing, that are tensors
+NOW = "now"  # the name of the latest standing in a snapshot; others have their epoch's number
+
+
+class Score(NamedTuple):
+    """Mean negative log predictive probabilities of held-out rows."""
+
+    as_is: float
+    scaled: float | None  # by the likeliest temperature, with what its prior takes; None where there are no classes
+
+    def by(self, criterion: str) -> float:
+        """The one that is asked for, or that there is."""
+        return self.as_is if criterion == AS_IS or self.scaled is None else self.scaled
+
+
+@torch.no_grad()
+def held_out_score(
+    log_predictive: Callable[[Rows], Tensor],
+    probabilities: Callable[[Rows], Tensor] | None,
+    held_out: Rows,
+    processes: Processes = ALONE,
+) -> Score:
+    """Score the held-out rows, of which each process takes its share.
+
+    Parameters
+    ----------
+    log_predictive
+        Log p(y_i) of each row.
+    probabilities
+        Of all classes, (rows, C), where the targets are labels 0..C-1; they say it all then.
+    """
+    # Weights, the loss as it is, and that of each temperature.
+    numbers = torch.zeros(2 + (0 if probabilities is None else len(LOG_TEMPERATURES)), dtype=torch.float64)
+    for index in torch.arange(len(held_out))[processes.share(len(held_out))].split(rows_at_once(held_out.x)):
+        rows = held_out.take(index)
+        weight = torch.ones(len(rows), device=rows.x.device) if rows.weight is None else rows.weight
+        numbers[0] += float(weight.sum())
+        try:
+            if probabilities is None:
+                numbers[1] -= float((weight * log_predictive(rows)).sum())
+            else:
+                numbers[1:] += _losses(probabilities(rows), rows.y, weight)
+        except NonFiniteFeaturesError:
+            numbers[1:] = math.inf
+    weights, *losses = processes.sums(numbers.tolist())
+    as_is, *scaled = (_finite(loss / max(weights, 1e-300)) for loss in losses)
+    if not scaled:
+        return Score(as_is, None)
+    priors = (0.5 * (LOG_TEMPERATURES / PRIOR_DEVIATION).square() / max(weights, 1e-300)).tolist()
+    return Score(as_is, _lowest([loss + prior for loss, prior in zip(scaled, priors)]))
+
+
+def _losses(probabilities: Float[Tensor, "B C"], labels: Tensor, weight: Float[Tensor, "B"]) -> Tensor:
+    """-Σ_i weight_i log p_i(y_i) of p as it is, and of p^(1/T), normalised, for each temperature."""
+    log_p = probabilities.clamp_min(torch.finfo(probabilities.dtype).tiny).log()
+    chosen = log_p.gather(1, labels.long().unsqueeze(1)).squeeze(1)
+    losses = [-float((weight * chosen).sum())]
+    for inverse in (-LOG_TEMPERATURES).exp().tolist():
+        log_prob = inverse * chosen - (inverse * log_p).logsumexp(1)
+        losses.append(-float((weight * log_prob).sum()))
+    return torch.tensor(losses, dtype=torch.float64)
+
+
+def _lowest(losses: list[float]) -> float:
+    """The least of a smooth function whose values are given: that of the parabola through the three around it."""
+    at = min(range(len(losses)), key=losses.__getitem__)
+    if not 0 < at < len(losses) - 1 or not all(map(math.isfinite, losses[at - 1 : at + 2])):
+        return losses[at]
+    left, middle, right = losses[at - 1 : at + 2]
+    curvature = left - 2 * middle + right
+    return middle - (right - left) ** 2 / (8 * curvature) if curvature > 0 else middle
+
+
+def _finite(score: float) -> float:
+    return score if math.isfinite(score) else math.inf
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Everything that the next step depends on, beside the data: a stage goes on from it, and so may the next stage."""
+
+    module: dict[str, Tensor]
+    optimiser: dict[str, Tensor]
+    average: dict[str, Tensor]
+    averaged_steps: int
+
+    @classmethod
+    def of(cls, module: nn.Module, optimiser: torch.optim.Optimizer, average: Average) -> "Standing":
+        """A copy of how things stand."""
+        moments = {name: tensor.clone() for name, tensor in optimiser_tensors(optimiser, module).items()}
+        return cls(snapshot(module), moments, average.state(), average.steps)
+
+    def take_up(self, module: nn.Module, optimiser: torch.optim.Optimizer, average: Average) -> None:
+        """Let things stand so again."""
+        module.load_state_dict(self.module)
+        restore_optimiser(optimiser, module, self.optimiser)
+        average.load(self.average, self.averaged_steps)
+
+    @property
+    def averaged(self) -> dict[str, Tensor]:
+        """The module with its averaged weights."""
+        return {**self.module, **self.average}
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best epoch by a criterion, and how things stood then."""
+
+    score: float
+    epoch: int  # how many had been done
+    standing: Standing
+
+
+@dataclass
+class Progress:
+    """Epochs of a stage, of at most so many, which ends when no score has become better for ``patience`` of them."""
+
+    most: int
+    patience: int
+    epoch: int = 0  # epochs done
+    best: dict[str, Best] = field(default_factory=dict)  # by criterion
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether there are no more epochs to come."""
+        since_best = self.epoch - max(best.epoch for best in self.best.values())
+        return self.epoch >= self.most or since_best >= self.patience
+
+    def note(self, score: Score, standing: Callable[[], Standing]) -> None:
+        """Keep how things stand, if a score is the best so far."""
+        better = [
+            criterion
+            for criterion in (AS_IS, SCALED)
+            if criterion not in self.best or score.by(criterion) < self.best[criterion].score
+        ]
+        if better:
+            now = standing()
+            self.best |= {criterion: Best(score.by(criterion), self.epoch, now) for criterion in better}
+
+    def standings(self) -> dict[str, Standing]:
+        """At the best epochs, by criterion; one and the same where these are."""
+        return {criterion: best.standing for criterion, best in self.best.items()}
+
+    def snapshot(self, stage: str, now: Standing, beside: Mapping[str, Any]) -> Snapshot:
+        """Everything that the next epoch depends on; an epoch that is best by both criteria is in it once."""
+        standings = {NOW: now, **{str(best.epoch): best.standing for best in self.best.values()}}
+        tensors = {f"{key}.{part}": getattr(of, part) for key, of in standings.items() for part in PARTS}
+        numbers = {
+            "epoch": self.epoch,
+            "ended": self.has_ended,
+            "best": {criterion: [best.score, best.epoch] for criterion, best in self.best.items()},
+            "averaged_steps": {key: of.averaged_steps for key, of in standings.items()},
+        }
+        return Snapshot(stage, tensors, {**numbers, **beside})
+
+    def restore(self, snapshot: Snapshot) -> Standing:
+        """Take up a snapshot; how things stood then comes back."""
+        numbers = snapshot.numbers
+        standings = {
+            key: Standing(
+                module=snapshot.tensors[f"{key}.module"],
+                optimiser=snapshot.tensors.get(f"{key}.optimiser", {}),
+                average=snapshot.tensors[f"{key}.average"],
+                averaged_steps=steps,
+            )
+            for key, steps in numbers["averaged_steps"].items()
+        }
+        self.epoch = numbers["epoch"]
+        self.best = {key: Best(score, epoch, standings[str(epoch)]) for key, (score, epoch) in numbers["best"].items()}
+        return standings[NOW]
+
+
+def state_to_scale(standings: Mapping[str, Standing]) -> dict[str, Tensor] | None:
+    """The averaged weights of the epoch that is best after a temperature; None if it is the best as it is, too."""
+    return None if standings[SCALED] is standings[AS_IS] else standings[SCALED].averaged

@@ -1,0 +1,118 @@
+"""One pass over a table that is larger than memory: what has to be known before it can be trained on.
+
+Scales, bins and categories are chosen from a uniform sample of rows, targets are counted in all rows, and the rows that
+will be held out are kept. Each process of a group reads row groups of its own; all get the same survey.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from svdkl.tables.parquet_files import Group, ParquetFiles, plain_column
+from svdkl.training.distributed import Processes
+
+Positions = npt.NDArray[np.int64]
+
+SAMPLE_ROWS = 200_000
+MOST_HELD_OUT = 100_000  # rows: more add nothing to what a score or a few thousand numbers of a posterior need
+BLOCK_ROWS = 32_768  # read at a time
+
+
+class Survey(NamedTuple):
+    """What one pass has found.
+
+    Attributes
+    ----------
+    sample, held_out
+        Rows to choose an encoding from, and rows that are kept out of training; different rows of the file.
+    held_positions
+        Where the latter stand in the file, in order.
+    targets
+        How often each value of the target occurs, if it was counted.
+    """
+
+    sample: pa.Table
+    held_out: pa.Table
+    held_positions: Positions
+    targets: Counter[Any]
+
+
+def starts_of(groups: Sequence[Group]) -> Positions:
+    """The position in the table of each group's first row, and of the end."""
+    return np.concatenate([[0], np.cumsum([group.rows for group in groups])]).astype(np.int64)
+
+
+def survey(
+    files: ParquetFiles,
+    columns: Sequence[str],
+    target: str,
+    held_out_fraction: float,
+    seed: int,
+    processes: Processes,
+    count_targets: bool,
+) -> Survey:
+    """Go through all rows once."""
+    num_rows = files.num_rows
+    num_held_out = min(MOST_HELD_OUT, round(held_out_fraction * num_rows))
+    num_chosen = min(num_rows, num_held_out + SAMPLE_ROWS)
+    chosen = np.random.default_rng(seed).choice(num_rows, num_chosen, replace=False)
+    held_positions, sampled = np.sort(chosen[:num_held_out]), np.sort(chosen[num_held_out:])
+    starts = starts_of(files.groups)
+    own = [
+        _read_group(files, files.groups[i], columns, target, int(starts[i]), (sampled, held_positions), count_targets)
+        for i in range(processes.rank, len(files.groups), processes.size)
+    ]
+    # By turns, as the groups were given out: the order of rows does not depend on the number of processes.
+    found = processes.gather(own)
+    parts = [found[i % processes.size][i // processes.size] for i in range(len(files.groups))]
+    targets: Counter[Any] = Counter()
+    for _, _, counted in parts:
+        targets.update(counted)
+    empty = pa.schema([files.schema.field(name) for name in columns]).empty_table()
+    sample, held_out = (pa.concat_tables([empty, *(part[k] for part in parts)]) for k in (0, 1))
+    return Survey(sample, held_out, held_positions, targets)
+
+
+def _read_group(
+    files: ParquetFiles,
+    group: Group,
+    columns: Sequence[str],
+    target: str,
+    start: int,
+    positions: tuple[Positions, Positions],
+    count_targets: bool,
+) -> tuple[pa.Table, pa.Table, Counter[Any]]:
+    """The chosen rows of one group, and its targets counted."""
+    taken: tuple[list[pa.Table], list[pa.Table]] = ([], [])
+    targets: Counter[Any] = Counter()
+    for table in files.blocks(group, columns, BLOCK_ROWS):
+        column = table.column(target)
+        refuse_missing(column, target, start)
+        for rows, wanted in zip(taken, positions, strict=True):
+            rows.append(table.take(pa.array(within(wanted, start, table.num_rows))))
+        if count_targets:
+            counted = pc.value_counts(plain_column(column).combine_chunks())
+            targets.update(dict(zip(counted.field("values").to_pylist(), counted.field("counts").to_pylist())))
+        start += table.num_rows
+    return pa.concat_tables(taken[0]), pa.concat_tables(taken[1]), targets
+
+
+def refuse_missing(column: pa.ChunkedArray, target: str, start: int = 0) -> None:
+    """A target has to have a value in each row of a part of a table that starts there."""
+    missing = column.is_null(nan_is_null=True)
+    if pc.any(missing).as_py():
+        raise ValueError(
+            f"Expected a target in all rows, got {pc.sum(missing).as_py():,} missing values of {target!r}, the first "
+            f"in row {start + pc.index(missing, True).as_py() + 1:,}: drop these rows first."
+        )
+
+
+def within(positions: Positions, start: int, count: int) -> Positions:
+    """Which of so many rows from a position on are among the sorted positions, counted from there."""
+    first, last = np.searchsorted(positions, [start, start + count])
+    return positions[first:last] - start
