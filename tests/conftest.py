@@ -7,7 +7,7 @@ import pytest
 if "SVDKL_UNCHECKED_SHAPES" not in os.environ:
     from jaxtyping import install_import_hook
 
-    install_import_hook("svdkl", "beartype.beartype")
+    install_import_hook(["svdkl", "svdkl_research"], "beartype.beartype")
 
 import torch
 from hypothesis import HealthCheck, Phase, settings

@@ -30,7 +30,7 @@ from svdkl.tables.layout import Codes, Flag, Layout, Number
 from svdkl.tables.numbers import PARTS, compress, robust_scale, time_part
 from svdkl.tables.schema import IgnoredColumn, NumberColumn, Schema, TimePart
 
-DATA = Path(os.environ.get("SVDKL_DATA", Path(__file__).parents[3] / "shared" / "data"))
+DATA = Path(os.environ.get("SVDKL_DATA", Path(__file__).parents[4] / "shared" / "data"))
 NAN = float("nan")
 
 

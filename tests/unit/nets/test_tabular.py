@@ -198,7 +198,7 @@ def test_double_precision() -> None:
 
 def test_compiled_and_exported() -> None:
     """In a process of its own, which runs this file: checked shapes cannot be traced."""
-    path = os.pathsep.join(map(str, (Path(svdkl.__file__).parents[1], Path(__file__).parents[1])))
+    path = os.pathsep.join(map(str, (Path(svdkl.__file__).parents[1], Path(__file__).parents[2])))
     environment = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
     finished = subprocess.run([sys.executable, __file__], env=environment, capture_output=True, text=True, timeout=300)
     assert finished.returncode == 0, finished.stderr[-3000:]
