@@ -14,6 +14,7 @@ from tolerances import close
 from torch import nn
 
 from svdkl import SVDKLClassifier
+from svdkl.metrics.temperature import Temperature
 from svdkl.training import recipe
 from svdkl.training.batches import InMemory, Rows
 from svdkl.training.best_epochs import AS_IS, SCALED, held_out_score
@@ -23,7 +24,7 @@ from svdkl.training.history import History
 from svdkl.training.loop import Stage, run_stage
 from svdkl_research.add_head import to_scale, with_head
 from svdkl_research.rivals.networks import NetworkClassifier
-from svdkl_research.rivals.temperature import Temperature, TemperedClassifier
+from svdkl_research.rivals.temperature import TemperedClassifier
 
 
 def rows_of(classes: int, weighted: bool) -> tuple[Rows, torch.Tensor]:

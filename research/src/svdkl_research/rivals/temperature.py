@@ -3,48 +3,13 @@
 For classes it is the temperature: p^(1/T), normalised (Guo et al., 2017). For real targets, a factor on the deviations.
 """
 
-import math
-
 import numpy as np
-from scipy.optimize import minimize_scalar
 
+from svdkl.metrics.temperature import Temperature
 from svdkl_research.datasets.dataset import Inputs
 from svdkl_research.rivals.interface import ClassBaseline, Floats, Gaussian, Labels, RealBaseline, Refined
 
-LOG_RANGE = math.log(20.0)
-# Of log T before any row is seen. Where thousands of rows tell it, networks here have temperatures of 0.87 to 1.19;
-# some dozens that are all predicted right tell nothing of the errors to come, and have no best temperature above zero.
-PRIOR_DEVIATION = 0.5
-SMALLEST = 1e-30  # probabilities in single precision may be exactly 0
-
-
-class Temperature:
-    """One number that makes probabilities more or less sure, and leaves their order as it is."""
-
-    def __init__(self) -> None:
-        self.value = 1.0
-
-    def fit(self, probabilities: Floats, labels: Labels) -> None:
-        """Choose the temperature of largest posterior probability.
-
-        With this normal prior on log T, the mean negative log probability of N rows is at most 2 (log T)² / N above the
-        least, that of the likeliest T: nothing in three digits where N is in the thousands.
-        """
-        log_p = np.log(np.maximum(probabilities.astype(np.float64), SMALLEST))
-        y = labels.astype(np.int64)
-
-        def loss(log_temperature: float) -> float:
-            scaled = log_p / math.exp(log_temperature)
-            likelihood = float((scaled[np.arange(len(y)), y] - _log_sum_exp(scaled)).sum())
-            return 0.5 * (log_temperature / PRIOR_DEVIATION) ** 2 - likelihood
-
-        found = minimize_scalar(loss, bounds=(-LOG_RANGE, LOG_RANGE), method="bounded", options={"xatol": 1e-4})
-        self.value = math.exp(float(found.x))
-
-    def apply(self, probabilities: Floats) -> Floats:
-        """The scaled probabilities."""
-        log_p = np.log(np.maximum(probabilities.astype(np.float64), SMALLEST)) / self.value
-        return np.exp(log_p - _log_sum_exp(log_p)[:, None])
+SMALLEST = 1e-30  # a factor of zero would leave no distribution
 
 
 class TemperedClassifier(Refined, ClassBaseline):
@@ -93,8 +58,3 @@ def deviation_factor(predicted: Gaussian, y: Labels) -> float:
     """What the standard deviations are to be multiplied by for the highest likelihood of some rows."""
     z = (y.astype(np.float64) - predicted.mean) / predicted.std
     return max(float(np.sqrt(np.mean(z**2))), SMALLEST)
-
-
-def _log_sum_exp(values: Floats) -> Floats:
-    top = values.max(1)
-    return top + np.log(np.exp(values - top[:, None]).sum(1))

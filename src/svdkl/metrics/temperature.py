@@ -1,0 +1,67 @@
+"""A temperature is one number that makes class probabilities as sure as hits and errors on other rows allow."""
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import minimize_scalar
+
+from svdkl.metrics.inputs import Floats
+
+LOG_RANGE = math.log(20.0)  # temperatures from 1/20 to 20 are tried
+# The deviation of log T before any row is seen. Where thousands of rows tell it, networks have temperatures of about
+# 0.87 to 1.19; some dozens of rows that are all predicted right would ask for a temperature of zero.
+PRIOR_DEVIATION = 0.5
+SMALLEST = 1e-30  # probabilities in single precision may be exactly 0
+
+
+class Temperature:
+    """The number T that turns probabilities p into p^(1/T), normalised (Guo et al., 2017).
+
+    It changes how sure a model is, and never which class it finds most probable.
+
+    Attributes
+    ----------
+    value
+        T; above 1 it makes probabilities less sure, below 1 surer. It is 1 before :meth:`fit`.
+    """
+
+    def __init__(self) -> None:
+        self.value = 1.0
+
+    def fit(self, probabilities: npt.ArrayLike, labels: npt.ArrayLike) -> None:
+        """Choose the temperature of largest posterior probability, by rows that the model was not trained on.
+
+        Under the normal prior on log T, the mean negative log probability of N rows is at most 2 (log T)² / N above the
+        least one, where T is the likeliest temperature: with thousands of rows the prior changes no third digit.
+
+        Parameters
+        ----------
+        probabilities
+            Of all classes, (rows, C).
+        labels
+            The true classes, as numbers 0..C-1.
+        """
+        log_p, y = _log(probabilities), np.asarray(labels).astype(np.int64)
+
+        def loss(log_temperature: float) -> float:
+            scaled = log_p / math.exp(log_temperature)
+            likelihood = float((scaled[np.arange(len(y)), y] - _log_sum_exp(scaled)).sum())
+            return 0.5 * (log_temperature / PRIOR_DEVIATION) ** 2 - likelihood
+
+        found = minimize_scalar(loss, bounds=(-LOG_RANGE, LOG_RANGE), method="bounded", options={"xatol": 1e-4})
+        self.value = math.exp(float(found.x))
+
+    def apply(self, probabilities: npt.ArrayLike) -> Floats:
+        """Scale probabilities (rows, C) by the temperature."""
+        scaled = _log(probabilities) / self.value
+        return np.exp(scaled - _log_sum_exp(scaled)[:, None])
+
+
+def _log(probabilities: npt.ArrayLike) -> Floats:
+    return np.log(np.maximum(np.asarray(probabilities, dtype=np.float64), SMALLEST))
+
+
+def _log_sum_exp(values: Floats) -> Floats:
+    top = values.max(1)
+    return top + np.log(np.exp(values - top[:, None]).sum(1))
