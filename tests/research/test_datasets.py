@@ -68,7 +68,7 @@ def test_other_tables_are_refused(tmp_path):
     refused(lambda: load_dataset("covertype", tmp_path), str(tmp_path / "covertype.parquet"), "covertype", "'high'")
 
 
-@pytest.mark.parametrize("name", [name for name in SOURCES if name not in ("tumours", "progression", "nycflights")])
+@pytest.mark.parametrize("name", [name for name in SOURCES if name not in ("tumours", "progression")])
 def test_a_missing_file_is_named_with_its_origin(name, tmp_path):
     refused(lambda: load_dataset(name, tmp_path), str(tmp_path), "SVDKL_DATA", "http", error=FileNotFoundError)
     with pytest.raises(FileNotFoundError) as error:

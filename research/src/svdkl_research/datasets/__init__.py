@@ -14,7 +14,6 @@ from svdkl_research.datasets.dataset import Dataset, ImageSet, Split, hold_out, 
 from svdkl_research.datasets.diabetes import DIABETES
 from svdkl_research.datasets.flights import load_airline, load_flights, locate_airline, locate_flights
 from svdkl_research.datasets.mnist import load_mnist, load_mnist_binary, load_notmnist, locate_mnist, locate_notmnist
-from svdkl_research.datasets.nycflights import load_nycflights, locate_nycflights
 from svdkl_research.datasets.regression import SIZES as REGRESSION
 from svdkl_research.datasets.regression import load_regression, locate_regression
 from svdkl_research.datasets.svhn import load_svhn, locate_svhn
@@ -46,7 +45,6 @@ SOURCES: dict[str, Source] = {
     },
     "flights": Source(load_flights, locate_flights),
     "airline": Source(load_airline, locate_airline),
-    "nycflights": Source(load_nycflights, locate_nycflights),
     "tumours": Source(load_tumours),
     "progression": Source(load_progression),
     **{name: Source(partial(load_regression, name), partial(locate_regression, name)) for name in REGRESSION},
