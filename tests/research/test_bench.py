@@ -197,7 +197,7 @@ def test_what_is_not_installed(tmp_path, monkeypatch):
     monkeypatch.setattr("svdkl_research.bench.systems.find_spec", lambda name: None)
     task = Task("scaling", "mc_gp", "network", TINY, 1)
     (record,) = run_tasks([task], tmp_path / "bench.json", CONDITIONS, "", lambda line: None)
-    assert rows([record])[0].time == "not installed: pip install 'svdkl[baselines]'"
+    assert rows([record])[0].time == "not installed: pip install 'svdkl-research[rivals]'"
 
 
 def test_measurements_that_cannot_be_read(tmp_path):

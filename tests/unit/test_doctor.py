@@ -1,6 +1,9 @@
 """The doctor: each finding where all is well, and where something is not."""
 
 import json
+import re
+import tomllib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +16,7 @@ from svdkl.cli.doctor import doctor
 from svdkl.doctor import CHECKS, FAIL, NOTE, OK, Finding, examine
 from svdkl.estimators.classifier import SVDKLClassifier
 
+ROOT = Path(__file__).parent.parent.parent
 SLOW = ("self-test", "demo data")
 
 
@@ -70,6 +74,15 @@ def test_missing_packages_fail_only_where_they_are_needed(monkeypatch):
     assert "pip install numba" in found["numba"].way_out
     assert found["ray"].status == NOTE
     assert found["torch"] == Finding("torch", OK, "1.0")
+
+
+def test_the_packages_are_those_of_the_distribution():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert [re.split(r"[>=]", needed)[0] for needed in project["dependencies"]] == list(checks.REQUIRED[1:])
+    for use in checks.OPTIONAL.values():
+        assert use.partition(": pip install ")[2]
+        for extra in re.findall(r"svdkl\[(\w+)\]", use):
+            assert extra in project["optional-dependencies"]
 
 
 def test_no_place_for_the_compiled_kernel_is_a_note(monkeypatch):

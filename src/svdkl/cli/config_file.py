@@ -20,6 +20,7 @@ from svdkl.cli.option_flags import (
     choice,
     whole,
 )
+from svdkl.errors import missing_package
 
 # What a run may be told beside the estimator's parameters.
 GENERAL: dict[str, Kind] = {
@@ -74,8 +75,10 @@ def _parsed_toml(path: Path, text: str) -> Any:
 
 
 def _parsed_yaml(path: Path, text: str) -> Any:
-    import yaml
-
+    try:
+        import yaml
+    except ImportError:
+        raise missing_package("pyyaml", f"settings in the YAML file {path}", "yaml") from None
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError as error:

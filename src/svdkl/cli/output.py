@@ -18,7 +18,8 @@ from typing import Any
 from svdkl.writing import written_whole
 
 FAULT, REFUSED, LOST, INTERRUPTED = 1, 2, 3, 130  # exit codes
-MENDABLE = (ValueError, TypeError, OSError, ArithmeticError, MemoryError)  # by the user, if they say what was expected
+# What the user can mend, if it says what was expected.
+MENDABLE = (ValueError, TypeError, OSError, ArithmeticError, MemoryError, ImportError)
 
 
 SUFFIXES = (".csv", ".parquet")

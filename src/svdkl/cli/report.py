@@ -36,6 +36,8 @@ def report(
 ) -> None:
     """Write a page with the metrics, calibration and uncertainty of a model on rows with targets."""
     check_out_file(out, (".html",))
+    from svdkl.report import write_report
+
     estimator, facts = load_model(model, net), read_facts(model)
     if holds_images(estimator, data):
         images = ImageFile(estimator, data, target=target, drop=drop, ignore_extra=ignore_extra)
@@ -44,8 +46,6 @@ def report(
         column = target_name(target, facts)
         file = MatchedFile(estimator, data, known_columns(facts, column, *(drop or ())), ignore_extra)
         X, y = _read(estimator, file, column)
-    from svdkl.report import write_report
-
     write_report(estimator, X, y, out, run=facts, classes=classes or (), figures=figures)
     if json:
         print_json({"out": out, "rows": len(y), "model": model, "figures": figures})

@@ -127,7 +127,7 @@ def _without_running(task: Task, records: Sequence[Record]) -> dict[str, Any] | 
     """The outcome of a task that need not be tried."""
     missing = [name for system in task.systems for name in SYSTEMS[system].missing()]
     if missing:
-        return {"status": NOT_INSTALLED, "reason": "pip install 'svdkl[baselines]'"}
+        return {"status": NOT_INSTALLED, "reason": "pip install 'svdkl-research[rivals]'"}
     if task.study != SCALING:
         return None
     for record in records:
