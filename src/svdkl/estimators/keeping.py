@@ -15,7 +15,6 @@ from svdkl.training.checkpoint import Checkpoint
 from svdkl.training.config import TrainingConfig
 from svdkl.training.distributed import joined
 from svdkl.training.history import History
-from svdkl_research.forks import Fork
 
 HISTORY = "history.jsonl"
 
@@ -76,8 +75,10 @@ def checkpoint_of(
 
 def _fork(
     estimator: Any, path: Path, options: Mapping[str, Any], source: Source, held_out: Rows, config: TrainingConfig
-) -> Fork:
+) -> Any:
     """For a fit that differs in some parameters from this one of a plain network."""
+    from svdkl_research.forks import Fork
+
     if estimator.recipe != "dnn":
         raise ValueError(f"Expected a fit with recipe='dnn' for others to go on from, got {estimator.recipe!r}.")
     other = copy.copy(estimator).set_params(**options)
