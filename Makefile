@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
-.PHONY: setup demo test lint bench bench-scaling bench-tables bench-streaming kills reproduce clean
+.PHONY: setup demo test test-fast lint house bench bench-scaling bench-tables bench-streaming kills reproduce clean
 
 setup: $(STAMP)
 
@@ -17,13 +17,22 @@ $(STAMP): pyproject.toml research/pyproject.toml constraints.txt
 demo: setup
 	$(BIN)/svdkl demo
 
+# Everything; at the end stand the ten tests that took longest.
 test: setup
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --durations=10
+
+# For every change: equations and single modules, without the tests that are marked as slow.
+test-fast: setup
+	$(BIN)/python -m pytest -m 'not slow' tests/laws tests/oracles tests/unit
 
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# How far a call walks, how large the package is, and how much its modules know of each other, beside the limits.
+house: setup
+	$(BIN)/python tools/house
 
 # Long; what is measured is kept, and the same command goes on.
 bench: setup

@@ -29,9 +29,12 @@ class SVDKL(nn.Module):
 
     Examples
     --------
+    >>> x, y = torch.randn(100, 8), torch.randint(2, (100,))
     >>> net = MLP(in_features=8, hidden=(64,), out_features=10)
     >>> model = SVDKL(net, num_features=10, num_outputs=2)
     >>> (-model.elbo(x, y, num_data=len(x)).value).backward()
+    >>> model.predict_proba(x).shape
+    torch.Size([100, 2])
     """
 
     def __init__(

@@ -32,7 +32,9 @@ def replace_classifier(model: nn.Module, x_sample: Any, likelihood: Any = None, 
 
     Examples
     --------
-    >>> model = replace_classifier(resnet, x_sample)
+    >>> network = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 3))
+    >>> x, y = torch.randn(100, 8), torch.randint(3, (100,))
+    >>> model = replace_classifier(network, x)
     >>> (-model.elbo(x, y, num_data=50_000).value).backward()
     """
     net = copy.deepcopy(model)

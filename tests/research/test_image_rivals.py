@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from digits import digits, put_digits
+from digits import digits
 from refusals import refused
 from torch.distributions import MultivariateNormal, Normal, kl_divergence
 
@@ -265,13 +265,12 @@ def test_the_bound_is_the_evidence_where_nothing_is_left_out():
 
 
 @pytest.fixture
-def few_digits(tmp_path, monkeypatch):
-    """A folder with 300 digits in the place of MNIST and noise in that of notMNIST, and a small LeNet."""
-    put_digits(tmp_path, monkeypatch)
+def few_digits(few_digits, monkeypatch):
+    """The digits in the place of MNIST, and noise in that of notMNIST."""
     monkeypatch.setattr(mnist, "LETTER_COUNTS", (5,) * 10)
     noise = np.random.default_rng(0).integers(0, 255, (50, 28, 28), dtype=np.uint8)
-    np.savez(tmp_path / "notmnist_test.npz", x_test=noise, y_test=np.arange(50) % 10)
-    return tmp_path
+    np.savez(few_digits / "notmnist_test.npz", x_test=noise, y_test=np.arange(50) % 10)
+    return few_digits
 
 
 def test_laplace_on_images(few_digits, monkeypatch):

@@ -85,8 +85,10 @@ class SVDKLClassifier(ClassifierMixin, DeepKernelEstimator):  # type: ignore[mis
     Examples
     --------
     >>> model = SVDKLClassifier(random_state=0).fit(X, y)
-    >>> model.predict_proba(X)
-    >>> model.save("model"); SVDKLClassifier.load("model")
+    >>> model.predict_proba(X).shape
+    (60, 2)
+    >>> model.save("model")
+    >>> model = SVDKLClassifier.load("model")
     """
 
     _task: Task = "classification"

@@ -29,8 +29,10 @@ class Standardise(nn.Module):
 
     Examples
     --------
+    >>> images = np.random.default_rng(0).integers(0, 256, (60, 3, 32, 32), dtype=np.uint8)
+    >>> labels = images.mean((1, 2, 3)) > 127.5
     >>> net = nn.Sequential(Standardise.of(images), CropAndFlip(padding=4), CifarQuick())
-    >>> SVDKLClassifier(net=net).fit(images, labels)
+    >>> model = SVDKLClassifier(net=net, max_iter=2).fit(images, labels)
     """
 
     mean: Tensor

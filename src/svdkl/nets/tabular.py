@@ -147,7 +147,8 @@ class TabularNet(nn.Module):
     --------
     >>> encoder = TabularEncoder().fit(X, y)
     >>> net = TabularNet(encoder.layout, out_features=50)
-    >>> h = net(encoder.transform(X))
+    >>> net(encoder.transform(X)).shape
+    torch.Size([60, 50])
     """
 
     number_columns: Tensor

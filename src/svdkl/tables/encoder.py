@@ -41,9 +41,11 @@ class TabularEncoder:
 
     Examples
     --------
-    >>> encoder = TabularEncoder().fit(frame, y, task="classification")
-    >>> x = encoder.transform(frame)
-    >>> TabularEncoder.from_json(json.loads(json.dumps(encoder.to_json()))).transform(frame)
+    >>> encoder = TabularEncoder().fit(X, y, task="classification")
+    >>> x = encoder.transform(X)
+    >>> again = TabularEncoder.from_json(encoder.to_json())
+    >>> torch.equal(again.transform(X), x)
+    True
     """
 
     def __init__(

@@ -118,8 +118,10 @@ class Display:
 
     Examples
     --------
+    >>> rows = Rows(torch.randn(200, 8), torch.randint(2, (200,)))
+    >>> net, config = MLP(8, (16,), 4), TrainingConfig(pretrain_epochs=2, joint_epochs=1)
     >>> with Display(config) as display:
-    ...     train(net, 20, 2, "softmax", rows, held_out, config, on_epoch=display.show)
+    ...     model = train(net, 4, 2, "softmax", rows, rows, config, {"grid_size": 8}, on_epoch=display.show)
     """
 
     def __init__(self, config: TrainingConfig, going_on: bool = False, stream: Any = None) -> None:

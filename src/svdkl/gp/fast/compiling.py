@@ -45,22 +45,23 @@ def num_threads(num_points: int, points_per_thread: int) -> int:
 def on_threads(tasks: Sequence[Callable[[], None]], count: int) -> None:
     """Call all tasks, dealt out to so many threads."""
     errors: list[BaseException] = []
-
-    def work(first: int) -> None:
-        try:
-            for task in tasks[first::count]:
-                task()
-        except BaseException as error:  # which would end the thread and nothing else
-            errors.append(error)
-
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(1, count)]
+    threads = [threading.Thread(target=_call_all, args=(tasks[i::count], errors)) for i in range(1, count)]
     for thread in threads:
         thread.start()
-    work(0)
+    _call_all(tasks[::count], errors)
     for thread in threads:
         thread.join()
     if errors:
         raise errors[0]
+
+
+def _call_all(tasks: Sequence[Callable[[], None]], errors: list[BaseException]) -> None:
+    """Call tasks one after the other; what one of them raises would end the thread and nothing else, so it is kept."""
+    try:
+        for task in tasks:
+            task()
+    except BaseException as error:
+        errors.append(error)
 
 
 def on_slices(loop: Callable[..., None], *inputs: torch.Tensor, into: Sequence[torch.Tensor], entries: int) -> None:

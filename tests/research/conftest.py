@@ -1,0 +1,26 @@
+"""What tests of the experiments share."""
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+from digits import digits
+
+from svdkl.nets.convnet import LeNet
+from svdkl_research.datasets import mnist
+from svdkl_research.rivals.image_networks import BUDGETS, NETWORKS
+
+
+@pytest.fixture
+def few_digits(tmp_path, monkeypatch):
+    """A folder with 300 digits in the place of MNIST, and a small LeNet."""
+    X, y = digits(28)
+    fit, test = slice(0, 200), slice(200, 300)
+    for counts, rows in (("TRAIN_COUNTS", fit), ("TEST_COUNTS", test)):
+        monkeypatch.setattr(mnist, counts, tuple(np.bincount(y[rows], minlength=10).tolist()))
+    arrays = {"x_train": X[fit, 0], "y_train": y[fit], "x_test": X[test, 0], "y_test": y[test]}
+    np.savez(tmp_path / "mnist.npz", **arrays)
+    monkeypatch.setitem(NETWORKS, "lenet", partial(LeNet, out_features=12))
+    monkeypatch.setitem(BUDGETS, "mnist", replace(BUDGETS["mnist"], batch_size=16))
+    return tmp_path
