@@ -1,7 +1,8 @@
-"""Stochastic variational deep kernel learning."""
+"""Stochastic variational deep kernel learning: deep networks that know what they do not know."""
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from svdkl.doors import door
 
 if TYPE_CHECKING:
     from svdkl.estimators import SVDKLClassifier, SVDKLRegressor
@@ -14,22 +15,17 @@ __version__ = "0.1.0"
 
 __all__ = ["MLP", "SVDKL", "GPHead", "SVDKLClassifier", "SVDKLRegressor", "__version__", "replace_classifier"]
 
-# Imported when first asked for: torch and scikit-learn take seconds that a command's --help need not wait.
-_HOMES = {
-    "MLP": "svdkl.nets.mlp",
-    "GPHead": "svdkl.gp.head",
-    "SVDKL": "svdkl.model",
-    "replace_classifier": "svdkl.replace",
-    "SVDKLClassifier": "svdkl.estimators",
-    "SVDKLRegressor": "svdkl.estimators",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """The public names."""
-    if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = door(
+    __name__,
+    {
+        "MLP": "svdkl.nets.mlp",
+        "GPHead": "svdkl.gp.head",
+        "SVDKL": "svdkl.model",
+        "replace_classifier": "svdkl.replace",
+        "SVDKLClassifier": "svdkl.estimators",
+        "SVDKLRegressor": "svdkl.estimators",
+    },
+)
 
 
 def __dir__() -> list[str]:

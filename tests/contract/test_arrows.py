@@ -10,7 +10,7 @@ PACKAGE = Path(svdkl.__file__).parent
 ROOT = PACKAGE.parent.parent
 # From the bottom to the top. A file of the package's own folder is a room of its own.
 LAYERS = [
-    ["errors", "flights", "shapes", "writing", "__version__"],
+    ["doors", "errors", "flights", "shapes", "writing", "__version__"],
     ["gp.fast.compiling", "gp.fast.dropout_loops"],
     ["tables"],
     ["nets"],

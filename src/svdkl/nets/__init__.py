@@ -1,1 +1,9 @@
-"""From inputs to positions on the lattice: x -> features h -> bounded coordinates -> groups."""
+"""Networks from inputs x to features h: for rows of a table and for images."""
+
+from svdkl.nets.convnet import AlexNet, CifarQuick, LeNet
+from svdkl.nets.images import CropAndFlip, Standardise
+from svdkl.nets.mlp import MLP
+from svdkl.nets.resnet import ResNet
+from svdkl.nets.tabular import TabularNet
+
+__all__ = ["MLP", "AlexNet", "CifarQuick", "CropAndFlip", "LeNet", "ResNet", "Standardise", "TabularNet"]

@@ -1,1 +1,12 @@
-"""Typed columns of a table -> one float32 matrix, with a layout that says what each of its columns is."""
+"""A table becomes typed columns, and these become one float32 matrix with a layout that describes its columns."""
+
+from typing import TYPE_CHECKING
+
+from svdkl.doors import door
+
+if TYPE_CHECKING:
+    from svdkl.tables.encoder import TabularEncoder
+
+__all__ = ["TabularEncoder"]
+
+__getattr__ = door(__name__, {"TabularEncoder": "svdkl.tables.encoder"})
