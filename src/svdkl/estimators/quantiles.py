@@ -27,10 +27,10 @@ LARGEST_COUNT = 2.0**53  # beyond which whole numbers are no longer exact
 CELLS = 2**22  # values held at a time
 
 
-def read_levels(levels: Any) -> Reals:
+def read_levels(levels: object) -> Reals:
     """One or several levels of quantiles."""
     try:
-        wanted = np.asarray(levels, np.float64)
+        wanted = np.asarray(levels, np.float64)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         wanted = np.empty(0)
     if wanted.ndim > 1 or not wanted.size or not ((wanted > 0) & (wanted < 1)).all():
