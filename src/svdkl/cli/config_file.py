@@ -141,13 +141,13 @@ def _task(task: str, options: dict[str, Any]) -> str:
 def _check_options(request: Any) -> None:
     """Refuse parameters that no estimator takes; they would be once the table is read, which may take long."""
     from svdkl.estimators import SVDKLClassifier, SVDKLRegressor
-    from svdkl.estimators.options import check_head, check_parameters, choose_device
+    from svdkl.estimators.options import build_head, check_parameters, choose_device
 
     estimator = (SVDKLClassifier if request.task == "classification" else SVDKLRegressor)(**request.options)
     check_parameters(estimator)
     choose_device(estimator.device)
     dims = int(estimator.dims_per_gp)
-    check_head(estimator, dims if estimator.gps == "outputs" else int(estimator.num_features), dims, "gaussian")
+    build_head(estimator, dims if estimator.gps == "outputs" else int(estimator.num_features), dims, "gaussian")
 
 
 def _check_target(request: Any) -> None:

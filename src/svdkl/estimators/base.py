@@ -27,11 +27,18 @@ from svdkl.estimators.examples import (
 )
 from svdkl.estimators.fitting import train_model
 from svdkl.estimators.keeping import Kept, where_kept
-from svdkl.estimators.options import Model, check_parameters, check_structure, choose_device, holds_out, training_config
+from svdkl.estimators.options import (
+    Model,
+    check_parameters,
+    check_structure,
+    choose_device,
+    has_head,
+    holds_out,
+    training_config,
+)
 from svdkl.estimators.predicting import in_equal_parts, join, uncertainty_of
 from svdkl.estimators.storage import load_estimator, save_estimator
 from svdkl.estimators.streaming import StreamedTable
-from svdkl.model import SVDKL
 from svdkl.shapes import Tensor
 from svdkl.tables.bins import Task
 from svdkl.tables.encoder import TabularEncoder
@@ -253,7 +260,7 @@ class DeepKernelEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     def _uncertainty(self, X: Any) -> list[Array]:
         """The fields of :class:`~svdkl.gp.prediction.Uncertainty`, in the model's units."""
         model = self._fitted_model()
-        if not isinstance(model, SVDKL):
+        if not has_head(self):
             raise ValueError(
                 f"Expected a model with Gaussian processes to split its uncertainty, got recipe={self.recipe!r}: fit "
                 f"with recipe='svdkl' or 'dnn_gp'."

@@ -11,10 +11,10 @@ import torch
 from svdkl.estimators.examples import FEWEST_HELD_OUT
 from svdkl.estimators.fitting import TRIED, trial_epochs
 from svdkl.estimators.options import (
+    build_head,
     build_net,
     check_parameters,
     has_head,
-    head_options,
     holds_out,
     network_options,
     training_config,
@@ -144,23 +144,22 @@ def _trial(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         net, num_features = build_net(estimator, layout, estimator.num_features_, outputs)
-        model = train(
-            net, num_features, outputs, estimator._likelihood(), fit, scored, short, head_options(estimator), history
-        )
+        head = build_head(estimator, num_features, outputs, estimator._likelihood())
+        model = train(net, head, fit, scored, short, history=history)
     seconds = 0.0
     epochs = {JOINT: config.joint_epochs, NETWORK: config.network_epochs + tried}
     for stage in {epoch.stage for epoch in history.epochs}:
         seconds += min(epoch.seconds for epoch in history.of(stage)) / size * rows * epochs[stage]
-    if config.evidence and isinstance(model, SVDKL):
-        numbers = torch.arange(min(held_out, rows_of_a_step(model.head))) % len(sample)
+    if config.evidence and has_head(estimator):
+        numbers = torch.arange(min(held_out, rows_of_a_step(model.gp_head, config.evidence_config))) % len(sample)
         seconds += _seconds_of_evidence(model, sample.take(numbers), config)
     return sum(p.numel() for p in model.parameters()), seconds
 
 
 def _seconds_of_evidence(model: SVDKL, rows: Rows, config: TrainingConfig) -> float:
-    start = time.perf_counter()
-    fit_held_out_evidence(model, rows, replace(config, evidence_steps=TRIAL_STEPS), torch.Generator().manual_seed(0))
-    return (time.perf_counter() - start) / TRIAL_STEPS * config.evidence_steps
+    start, short = time.perf_counter(), replace(config.evidence_config, steps=TRIAL_STEPS)
+    fit_held_out_evidence(model, rows, replace(config, evidence_config=short), torch.Generator().manual_seed(0))
+    return (time.perf_counter() - start) / TRIAL_STEPS * config.evidence_config.steps
 
 
 def _memory(estimator: Any, config: TrainingConfig, parameters: int, inputs: int, held_rows: int) -> int:

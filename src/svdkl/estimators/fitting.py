@@ -9,7 +9,7 @@ More training of a model that has been trained before: warm starts, and chunks o
 A model for rows that are ready: built and trained, or trained on.
 """
 
-from collections.abc import Callable
+import copy
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
@@ -19,23 +19,18 @@ import torch
 from svdkl.estimators.keeping import Kept, checkpoint_of, history_of
 from svdkl.estimators.options import (
     MANY_ROWS,
-    Model,
+    build_head,
     build_net,
-    check_head,
     features_of,
-    head_options,
     network_options,
     structure_of,
 )
-from svdkl.model import SVDKL
-from svdkl.training.batches import InMemory, Rows, Source, map_rows
-from svdkl.training.best_epochs import state_to_scale
+from svdkl.training.batches import InMemory, Rows, Source
 from svdkl.training.config import TrainingConfig
 from svdkl.training.distributed import joined
 from svdkl.training.history import Display, Epoch, History
-from svdkl.training.linear_head import PlainNet
-from svdkl.training.loop import run_stage
-from svdkl.training.recipe import finish, head_stage, joint_stage, plain_stage, train
+from svdkl.training.linear_head import LinearHead
+from svdkl.training.recipe import train, train_more
 
 TRIED = ("piecewise", "plain")
 TRIAL_SHARE = 0.2  # of the epochs, but not fewer than
@@ -61,59 +56,18 @@ def try_encodings(estimator: Any, source: Source, held_out: Rows, config: Traini
     epochs = trial_epochs(estimator, source.num_rows, config)
     short = replace(config, recipe="dnn", pretrain_epochs=epochs, joint_epochs=0)
     options, scores = estimator.network_options_, {}
+    plain = copy.copy(estimator)
+    if plain.recipe == "dnn_plus":
+        plain.recipe = "dnn"
     for encoding in TRIED:
-        estimator.network_options_ = {**options, "encoding": encoding}
+        plain.network_options_ = {**options, "encoding": encoding}
         torch.manual_seed(config.seed)
-        net, features = build_net(estimator, estimator.encoder_.layout, estimator.num_features_, estimator._num_outputs)
+        net, features = build_net(plain, plain.encoder_.layout, plain.num_features_, plain._num_outputs)
         history = History()
-        train(
-            net.to(source.device),
-            features,
-            estimator._num_outputs,
-            estimator._likelihood(),
-            source,
-            held_out,
-            short,
-            history=history,
-        )
+        head = LinearHead(features, estimator._num_outputs, estimator._likelihood())
+        train(net.to(source.device), head, source, held_out, short, history=history)
         scores[encoding] = min(epoch.held_out_nlp for epoch in history.epochs)
-    estimator.network_options_ = options
     return min(scores, key=lambda encoding: scores[encoding])
-
-
-def continue_training(
-    model: Model,
-    source: Source,
-    held_out: Rows,
-    config: TrainingConfig,
-    num_data: int,
-    history: History,
-    on_epoch: Callable[[Epoch], None],
-) -> None:
-    """Train all that the recipe trains last, for all epochs, from where the model stands.
-
-    Parameters
-    ----------
-    num_data
-        N of the bound: also the rows that the model has seen before, and will not see now, count.
-    """
-    generator = torch.Generator().manual_seed(config.seed)
-    epochs = range(config.epochs)
-    if isinstance(model, PlainNet):
-        stage = plain_stage(model, config, epochs)
-    elif config.recipe == "dnn_gp":
-        stage = head_stage(model, config, epochs, num_data, generator)
-    else:
-        stage = joint_stage(model, config, epochs, num_data, generator)
-    inputs, kept = source, held_out
-    if isinstance(model, SVDKL) and config.recipe == "dnn_gp":
-        source, kept = source.mapped(model.net.eval()), map_rows(held_out, model.net)
-    standings = run_stage(stage, source, kept, config, generator, history, on_epoch=on_epoch)
-    if isinstance(model, PlainNet):
-        model.keep_best_to_scale(state_to_scale(standings))
-    else:
-        finish(model, inputs, held_out, config, generator, share=min(1.0, inputs.num_rows / num_data))
-    model.eval()
 
 
 def train_model(
@@ -132,7 +86,7 @@ def train_model(
         torch.manual_seed(config.seed)
         if warm:
             num_data = estimator.num_rows_seen_
-            continue_training(estimator.model_, source, held_out, config, num_data, history, report)
+            train_more(estimator.model_, source, held_out, config, num_data, history, report)
         else:
             own = estimator.net is not None
             features = features_of(estimator.net, held_out.x[:1]) if own else int(estimator.num_features)
@@ -144,18 +98,14 @@ def train_model(
             num_outputs, likelihood = estimator._num_outputs, estimator._likelihood()
             layout = None if own else estimator.encoder_.layout
             net, num_features = build_net(estimator, layout, features, num_outputs)
-            check_head(estimator, num_features, num_outputs, likelihood)
             estimator.model_ = train(
                 net.to(source.device),
-                num_features,
-                num_outputs,
-                likelihood,
+                build_head(estimator, num_features, num_outputs, likelihood),
                 source,
                 held_out,
                 config,
-                head_options(estimator),
-                history,
-                checkpoint_of(estimator, checkpoint, source, held_out, config),
+                history=history,
+                checkpoint=checkpoint_of(estimator, checkpoint, source, held_out, config),
                 on_epoch=report,
             ).eval()
     estimator.history_ = [*estimator.history_, *history.epochs]

@@ -11,7 +11,7 @@ from typing import Any
 
 from svdkl.estimators.options import head_options, head_rates, joint_batch_size, plain
 from svdkl.training.batches import Rows, Source
-from svdkl.training.checkpoint import Checkpoint
+from svdkl.training.checkpoint import Checkpoint, Snapshot
 from svdkl.training.config import TrainingConfig
 from svdkl.training.distributed import joined
 from svdkl.training.history import History
@@ -70,7 +70,12 @@ def checkpoint_of(
     if kept is None:
         return None
     forks = [_fork(estimator, path, options, source, held_out, config) for path, options in kept.forks.items()]
-    return Checkpoint(kept.path, _facts(estimator, source, held_out, config), [fork.follow for fork in forks])
+
+    def follow(snapshot: Snapshot) -> None:
+        for fork in forks:
+            fork.follow(snapshot)
+
+    return Checkpoint(kept.path, _facts(estimator, source, held_out, config), follow)
 
 
 def _fork(

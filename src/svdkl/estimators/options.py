@@ -20,13 +20,13 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 
 from svdkl.gp.head import LAYOUTS, GPHead
-from svdkl.likelihoods import build_likelihood
+from svdkl.gp.head_protocol import Head
 from svdkl.model import SVDKL
 from svdkl.nets.tabular import Encoding, TabularNet
 from svdkl.shapes import Tensor
 from svdkl.tables.layout import Layout
 from svdkl.training.config import RECIPES, WITH_HEAD, TrainingConfig
-from svdkl.training.linear_head import PlainNet
+from svdkl.training.linear_head import LinearHead
 
 STRUCTURE = (
     "recipe",
@@ -69,7 +69,7 @@ KERNEL_RATE = 1e-3
 # Chosen on validation rows of Adult, Connect-4, Diabetes, Covertype and the flights.
 OUTPUTS_RATE, OUTPUTS_KERNEL_RATE = 3e-5, 1e-4
 
-Model = PlainNet | SVDKL
+Model = SVDKL
 
 
 def parameters_to_json(parameters: dict[str, Any]) -> dict[str, Any]:
@@ -233,16 +233,18 @@ def build_net(estimator: Any, layout: Layout | None, num_features: int, num_outp
         net = nn.Sequential(net, nn.ReLU())
     if estimator.gps == "outputs" and has_head(estimator):  # the paper's form: one feature and one GP an output
         return nn.Sequential(net, nn.Linear(num_features, num_outputs)), num_outputs
+    if estimator.recipe == "dnn_plus":  # the paper's "+": one more layer of C units before the last
+        # Of two rectified units both can die, and the network with them; leaky ones cannot.
+        return nn.Sequential(net, nn.Linear(num_features, num_outputs), nn.LeakyReLU()), num_outputs
     return net, num_features
 
 
-def build_model(estimator: Any, net: nn.Module, num_features: int, num_outputs: int, likelihood: str) -> Model:
-    """The model as it comes out of training, with other numbers in it."""
-    if has_head(estimator):
-        head = GPHead(num_features, num_outputs, likelihood, **head_options(estimator))
-        return SVDKL.from_parts(net, head).eval()
-    extra = estimator.recipe == "dnn_plus"
-    return PlainNet(net, num_features, num_outputs, build_likelihood(likelihood, num_outputs), extra).eval()
+def build_head(estimator: Any, num_features: int, num_outputs: int, likelihood: str) -> Head:
+    """The head that the recipe ends with; a ValueError for what only the head can tell of the parameters."""
+    if not has_head(estimator):
+        return LinearHead(num_features, num_outputs, likelihood)
+    with torch.random.fork_rng(devices=[]):  # all recipes start with the same network
+        return GPHead(num_features, num_outputs, likelihood, **head_options(estimator))
 
 
 def choose_device(device: Any) -> torch.device:
@@ -290,13 +292,6 @@ def check_parameters(estimator: Any) -> None:
         raise ValueError(f"Expected net to be a torch module or None, got {type(estimator.net).__name__}.")
     if estimator.net is not None and any(map(is_lazy, estimator.net.parameters())):
         raise ValueError("Expected net to have all its parameters, got lazy ones: call it on some rows once.")
-
-
-def check_head(estimator: Any, num_features: int, num_outputs: int, likelihood: str) -> None:
-    """The same for what only the head can tell, before the network is trained for it."""
-    if has_head(estimator):
-        with torch.random.fork_rng(devices=[]):  # all recipes start with the same network
-            GPHead(num_features, num_outputs, likelihood, **head_options(estimator))
 
 
 def is_whole(value: Any, least: int) -> bool:

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from svdkl.estimators.options import Model
 from svdkl.gp.additive import HeadState
 from svdkl.gp.prediction import LatentPoints, Uncertainty
 from svdkl.likelihoods import Likelihood
@@ -46,55 +45,46 @@ def _filled(part: Tensor) -> Tensor:
     return torch.cat([part, part[-1:].expand(missing, *part.shape[1:])]) if missing else part
 
 
-def likelihood_of(model: Model) -> Likelihood:
+def likelihood_of(model: SVDKL) -> Likelihood:
     """P(y | g)."""
-    return model.head.likelihood if isinstance(model, SVDKL) else model.likelihood
+    return model.head.likelihood
 
 
-def latents_of(model: Model) -> Callable[[Tensor], LatentPoints]:
+def latents_of(model: SVDKL) -> Callable[[Tensor], LatentPoints]:
     """To the points that stand for the outputs of each row."""
-    if not isinstance(model, SVDKL):
-        return model.latents
-    head, net, state = model.head, model.net, _state(model)
-    return lambda x: head.latents(net(x), state)
+    state = _state(model)
+    return lambda x: model.latents(x, state)
 
 
-def log_predictive_of(model: Model) -> Callable[[Tensor, Tensor], tuple[Float[Tensor, "B"]]]:
+def log_predictive_of(model: SVDKL) -> Callable[[Tensor, Tensor], tuple[Float[Tensor, "B"]]]:
     """To log p(y_i | x_i)."""
-    if not isinstance(model, SVDKL):
-        return lambda x, y: (model.log_predictive(x, y),)
-    head, net, state = model.head, model.net, _state(model)
-    return lambda x, y: (head.log_predictive(net(x), y, state),)
+    state = _state(model)
+    return lambda x, y: (model.log_predictive(x, y, state),)
 
 
 def uncertainty_of(model: SVDKL) -> Callable[[Tensor], Uncertainty]:
     """To where the uncertainty of each row comes from."""
-    head, net, state = model.head, model.net, _state(model)
-    return lambda x: head.uncertainty(net(x), state)
+    state = _state(model)
+    return lambda x: model.uncertainty(x, state)
 
 
-def latent_gaussian_of(model: Model) -> Callable[[Tensor], tuple[Float[Tensor, "B C"], Float[Tensor, "B C"]]]:
+def latent_gaussian_of(model: SVDKL) -> Callable[[Tensor], tuple[Float[Tensor, "B C"], Float[Tensor, "B C"]]]:
     """To mean and variance of the outputs of each row."""
-    if not isinstance(model, SVDKL):
-        return lambda x: ((point := model.latents(x).points[0]), torch.zeros_like(point))
-    head, net, state = model.head, model.net, _state(model)
-    return lambda x: head.mixing.gaussian(*head.marginals(net(x), state))
+    state = _state(model)
+    return lambda x: model.latent_gaussian(x, state)
 
 
-def latent_draws_of(model: Model, num_samples: int, seed: int) -> Callable[[Tensor], tuple[Float[Tensor, "B C T"]]]:
+def latent_draws_of(model: SVDKL, num_samples: int, seed: int) -> Callable[[Tensor], tuple[Float[Tensor, "B C T"]]]:
     """To draws of the outputs of each row, each draw of one function, the same for whatever rows are asked for."""
-    if not isinstance(model, SVDKL):
-        return lambda x: (model.latents(x).points[0].unsqueeze(-1).expand(-1, -1, num_samples),)
-    head, net, state = model.head, model.net, _state(model)
+    state = _state(model)
 
     def draws(x: Tensor) -> tuple[Tensor]:
         generator = torch.Generator(x.device).manual_seed(seed)
-        f = head.sample_functions(net(x), num_samples, generator, state)
-        return (head.mixing(f).movedim(0, -1),)
+        return (model.latent_draws(x, num_samples, generator, state).movedim(0, -1),)
 
     return draws
 
 
 @torch.inference_mode()
-def _state(model: SVDKL) -> HeadState:
-    return model.head.state()
+def _state(model: SVDKL) -> HeadState | None:
+    return model.state()

@@ -21,7 +21,7 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save_file
 
 from svdkl.estimators.options import (
-    build_model,
+    build_head,
     build_net,
     choose_device,
     is_whole,
@@ -29,12 +29,13 @@ from svdkl.estimators.options import (
     parameters_to_json,
     structure_of,
 )
+from svdkl.model import SVDKL
 from svdkl.shapes import Tensor
 from svdkl.tables.encoder import TabularEncoder
 from svdkl.training.history import Epoch
 from svdkl.writing import folder_put_in_place
 
-FORMAT, VERSION = "svdkl estimator", 2  # 2: what training had left of the variance
+FORMAT, VERSION = "svdkl estimator", 3  # 3: a head has its GPs
 TENSORS, DESCRIPTION = "model.safetensors", "model.json"
 
 SCORES = ("train_loss", "held_out_nlp")  # of an epoch, which always has them
@@ -186,8 +187,9 @@ def _restored(estimator: Any, content: dict[str, Any], tensors: dict[str, Tensor
         estimator.split_seed_ = content["split_seed"]
     layout = None if encoder is None else estimator.encoder_.layout
     with torch.random.fork_rng(devices=[]):  # modules start with random numbers, which are replaced
-        parts = build_net(estimator, layout, estimator.num_features_, estimator._num_outputs)
-        model = build_model(estimator, *parts, estimator._num_outputs, estimator._likelihood())
+        outputs = estimator._num_outputs
+        net, num_features = build_net(estimator, layout, estimator.num_features_, outputs)
+        model = SVDKL(net, build_head(estimator, num_features, outputs, estimator._likelihood())).eval()
     _load_state(folder, model, tensors)
     try:
         device = choose_device(estimator.device)

@@ -67,7 +67,7 @@ class StreamedTable:
             epoch_rows=epoch_rows,
             seed=seed,
             device=choose_device(estimator.device),
-            num_processes=joined().size,
+            num_workers=joined().size,
         )
         estimator.num_rows_seen_ = self.source.num_rows
         self.config = training_config(estimator, self.source.num_rows, held is not None, seed, self.source.epoch_rows)
