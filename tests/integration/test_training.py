@@ -14,7 +14,7 @@ from svdkl.training.averaging import Average
 from svdkl.training.batches import InMemory, Rows
 from svdkl.training.best_epochs import held_out_score
 from svdkl.training.config import RECIPES, TrainingConfig
-from svdkl.training.distributed import ALONE, Processes
+from svdkl.training.distributed import ALONE, WorkerGroup
 from svdkl.training.evidence import ExpectedNoise, fit_held_out_evidence
 from svdkl.training.guard import MAX_ROLLBACKS, Guard
 from svdkl.training.history import History
@@ -271,7 +271,7 @@ def test_batches_hold_every_row_once():
         assert torch.equal(batch.x[:, 0].long(), batch.y)
         close(batch.weight, batch.y / 10)
     shares = [
-        list(source.batches(0, 4, torch.Generator().manual_seed(0), Processes(rank, 3))) for rank in range(3)
+        list(source.batches(0, 4, torch.Generator().manual_seed(0), WorkerGroup(rank, 3))) for rank in range(3)
     ]  # of three processes, whose parts are the same batches
     for whole, *parts in zip(batches, *shares, strict=True):
         assert torch.equal(torch.cat([part.y for part in parts]), whole.y)
@@ -282,15 +282,15 @@ def test_batches_hold_every_row_once():
         assert {part.part.total for part in parts} == {len(whole)}
 
 
-@pytest.mark.parametrize("num_processes", [1, 2, 3])
+@pytest.mark.parametrize("num_workers", [1, 2, 3])
 @pytest.mark.parametrize("batch_size", [2, 3, 4, 100])
-def test_no_process_ever_has_a_single_row(batch_size, num_processes):
+def test_no_process_ever_has_a_single_row(batch_size, num_workers):
     """A network that normalises over a batch could not take it."""
     for count in range(2, 14):
         source = InMemory(Rows(torch.zeros(count, 1), torch.arange(count)))
         shares = [
-            list(source.batches(0, batch_size, torch.Generator().manual_seed(0), Processes(rank, num_processes)))
-            for rank in range(num_processes)
+            list(source.batches(0, batch_size, torch.Generator().manual_seed(0), WorkerGroup(rank, num_workers)))
+            for rank in range(num_workers)
         ]
         assert {len(share) for share in shares} == {source.steps(batch_size)}
         assert sorted(int(y) for share in shares for batch in share for y in batch.y) == list(range(count))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tolerances import close
 
 from svdkl import GPHead
-from svdkl.gp.lattice_gps import GridGPs
+from svdkl.gp.lattice_gps import LatticeGPs
 
 FAMILIES = ("cholesky", "banded", "mean_field")
 seeds = st.integers(0, 2**31)
@@ -32,7 +32,7 @@ def scramble(module: torch.nn.Module, seed: int, spread: float = 0.4) -> None:
     st.lists(st.integers(4, 7), min_size=1, max_size=3).map(tuple),
 )
 def test_the_divergence_is_never_negative(seed, family, whitened, form, sizes):
-    gps = GridGPs(2, sizes, posterior=family, whitened=whitened, prior=form).double()
+    gps = LatticeGPs(2, sizes, posterior=family, whitened=whitened, prior=form).double()
     scramble(gps, seed)
     assert gps.kl(gps.prior()).min().item() > 0
 
@@ -41,7 +41,7 @@ def test_the_divergence_is_never_negative(seed, family, whitened, form, sizes):
 @pytest.mark.parametrize("form", ["toeplitz", "circulant"])
 @pytest.mark.parametrize("whitened", [True, False])
 def test_the_divergence_is_zero_at_the_prior(sizes, form, whitened):
-    gps = GridGPs(2, sizes, whitened=whitened, prior=form, kernel="matern32").double()
+    gps = LatticeGPs(2, sizes, whitened=whitened, prior=form, kernel="matern32").double()
     scramble(gps.kernel, 3)
     with torch.no_grad():
         gps.posterior.mean.zero_()

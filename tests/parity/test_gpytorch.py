@@ -24,7 +24,7 @@ from tolerances import close
 from torch import Tensor
 
 from svdkl import GPHead
-from svdkl.gp.lattice_gps import GridGPs
+from svdkl.gp.lattice_gps import LatticeGPs
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse invariant checks")  # gpytorch's interpolation
 
@@ -87,7 +87,7 @@ def random_factor(num_gps: int, size: int) -> Tensor:
 
 
 @torch.no_grad()
-def take_over(gps: GridGPs, peer: Peer, members: slice) -> None:
+def take_over(gps: LatticeGPs, peer: Peer, members: slice) -> None:
     """Set hyperparameters and q(u) to some of the peer's."""
     gps.kernel.log_variance.copy_(peer.kernel.outputscale[members].log())
     gps.kernel.axes[0].log_lengthscale.copy_(peer.relative_lengthscale[members].log())
@@ -95,11 +95,11 @@ def take_over(gps: GridGPs, peer: Peer, members: slice) -> None:
     gps.posterior.axes[0].assign(peer.q.chol_variational_covar[members])
 
 
-def single_gps(peer: Peer, kernel: str) -> list[GridGPs]:
+def single_gps(peer: Peer, kernel: str) -> list[LatticeGPs]:
     """One module a GP: each with the relative jitter that is gpytorch's absolute one at its variance."""
     result = []
     for j, variance in enumerate(peer.kernel.outputscale.tolist()):
-        gps = GridGPs(1, (SIZE,), kernel, whitened=False, prior="toeplitz", jitter=GPYTORCH_JITTER / variance)
+        gps = LatticeGPs(1, (SIZE,), kernel, whitened=False, prior="toeplitz", jitter=GPYTORCH_JITTER / variance)
         take_over(gps, peer, slice(j, j + 1))
         result.append(gps)
     return result
@@ -284,7 +284,7 @@ def test_two_dimensions() -> None:
     fastest. So q is given to it in the one order for the KL and in the other for the marginals.
     """
     size, lengthscales, variance = 6, torch.tensor([0.15, 0.25]), 1.7
-    gps = GridGPs(1, (size, size), whitened=False, prior="toeplitz", jitter=0.0)
+    gps = LatticeGPs(1, (size, size), whitened=False, prior="toeplitz", jitter=0.0)
     with torch.no_grad():
         gps.kernel.log_variance.fill_(math.log(variance))
         gps.posterior.mean.normal_()

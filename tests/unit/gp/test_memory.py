@@ -9,7 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from svdkl import SVDKL, GPHead
-from svdkl.gp.lattice_gps import GridGPs
+from svdkl.gp.lattice_gps import LatticeGPs
 from svdkl.gp.posterior import family_of_axis
 from svdkl.gp.prior import LONG_AXIS
 from svdkl.training.batches import Rows
@@ -101,7 +101,7 @@ def test_auto_goes_by_the_points_of_each_axis() -> None:
     assert family_of_axis("auto", LONG_AXIS - 1) == "cholesky"
     assert family_of_axis("auto", LONG_AXIS) == "banded"
     assert family_of_axis("cholesky", 10 * LONG_AXIS) == "cholesky"
-    names = [type(factor).__name__ for factor in GridGPs(1, (LONG_AXIS, 16)).posterior.axes]
+    names = [type(factor).__name__ for factor in LatticeGPs(1, (LONG_AXIS, 16)).posterior.axes]
     assert names == ["BandedFactor", "CholeskyFactor"]
 
 
