@@ -22,8 +22,8 @@ from svdkl.estimators.options import (
 from svdkl.gp.memory import COPIES, estimate_bytes
 from svdkl.model import SVDKL
 from svdkl.tables.encoder import TabularEncoder
-from svdkl.tables.frames import open_table
 from svdkl.tables.schema import encoding_in_words
+from svdkl.tables.table import open_table
 from svdkl.training.batches import Rows
 from svdkl.training.config import JOINT, NETWORK, TrainingConfig
 from svdkl.training.evidence import fit_held_out_evidence, rows_of_a_step
@@ -180,7 +180,7 @@ def _columns(X: Any, encoder: TabularEncoder) -> tuple[ColumnPlan, ...]:
     table = open_table(X)
     plans = []
     for i, schema in enumerate(encoder.schema.columns):
-        column = table.read(i)
+        column = table.column(i)
         present = column.values if column.missing is None else column.values[~column.missing]
         missing = len(column.values) - len(present)
         encoding = encoding_in_words(schema, encoder.max_onehot)

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_array, validate_data
 
 from svdkl.nets.images import reads_bytes
 from svdkl.tables.column import Column
-from svdkl.tables.frames import open_table
+from svdkl.tables.table import open_table
 
 Index = npt.NDArray[np.int64]
 
@@ -105,7 +105,7 @@ def order_of_content(X: Any, *beside: npt.NDArray[Any] | None) -> Index:
         keys = [X if X.dtype == np.uint8 and X.ndim > 2 else X.astype(np.float64)]
     else:
         table = open_table(X)
-        keys = [_key(table.read(i)) for i in range(len(table.names))]
+        keys = [_key(table.column(i)) for i in range(len(table.names))]
     keys += [array.astype(np.float64) for array in beside if array is not None]
     rows = np.concatenate([np.ascontiguousarray(key.reshape(len(key), -1)).view(np.uint8) for key in keys], 1)
     return rows.view(np.dtype((np.void, rows.shape[1]))).ravel().argsort(kind="stable")
