@@ -25,6 +25,7 @@ from svdkl.tables.encoder import TabularEncoder
 from svdkl.tables.table import Table
 from svdkl.tables.parquet_files import plain_column
 from svdkl.tables.schema import encoding_in_words
+from svdkl.tables.table import open_table
 from svdkl.training.batches import Rows
 from svdkl.training.config import JOINT, NETWORK, WITH_HEAD, TrainingConfig
 from svdkl.training.evidence import fit_held_out_evidence, rows_of_a_step

@@ -14,8 +14,8 @@ from svdkl.errors import version_of
 from svdkl.estimators.options import has_head
 from svdkl.model import SVDKL
 from svdkl.tables.encoder import TabularEncoder
-from svdkl.tables.frames import Table, open_table
 from svdkl.tables.schema import CategoryColumn, ColumnSchema, IgnoredColumn, encoding_in_words
+from svdkl.tables.table import Table, open_table
 
 PACKAGES = ("svdkl", "torch", "numpy", "scikit-learn", "matplotlib")
 RECIPES = {
@@ -112,7 +112,7 @@ def _describe(column: ColumnSchema, table: Table, place: int | None, max_onehot:
     encoding = encoding_in_words(column, max_onehot)
     if isinstance(column, IgnoredColumn) or place is None:
         return ColumnFacts(column.name, column.kind, encoding, 0.0, True, 0.0)
-    given = table.read(place)
+    given = table.column(place)
     missing = 0.0 if given.missing is None else float(given.missing.mean())
     unknown = 0.0
     if isinstance(column, CategoryColumn) and given.labels:
