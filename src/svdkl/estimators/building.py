@@ -10,8 +10,7 @@ from torch.nn.parameter import is_lazy
 from svdkl.estimators.defaults import head_options
 from svdkl.estimators.options import Options
 from svdkl.gp.head import GPHead
-from svdkl.likelihoods import build_likelihood
-from svdkl.model import Head
+from svdkl.gp.head_protocol import Head
 from svdkl.nets.tabular import TabularNet
 from svdkl.shapes import Tensor
 from svdkl.tables.layout import Layout
@@ -36,16 +35,18 @@ def build_net(
         net = nn.Sequential(TabularNet(layout, out_features=num_features, **network), nn.ReLU())
     if options.gps == "outputs" and options.has_gps:  # the paper's form: one feature and one GP an output
         return nn.Sequential(net, nn.Linear(num_features, num_outputs)), num_outputs
+    if options.recipe == "dnn_plus":  # the paper's "+": one more layer of C units before the last
+        # Of two rectified units both can die, and the network with them; leaky ones cannot.
+        return nn.Sequential(net, nn.Linear(num_features, num_outputs), nn.LeakyReLU()), num_outputs
     return net, num_features
 
 
 def build_head(options: Options, num_features: int, num_outputs: int, likelihood: str) -> Head:
-    """Return the head that the recipe ends with, with no numbers of worth in it."""
-    if options.has_gps:
-        with torch.random.fork_rng(devices=[]):  # so that all recipes start with the same network
-            return GPHead(num_features, num_outputs, likelihood, **head_options(options))
-    extra = options.recipe == "dnn_plus"
-    return LinearHead(num_features, num_outputs, build_likelihood(likelihood, num_outputs), extra=extra)
+    """Return the head that the recipe ends with, untrained."""
+    if not options.has_gps:
+        return LinearHead(num_features, num_outputs, likelihood)
+    with torch.random.fork_rng(devices=[]):  # so that all recipes start with the same network
+        return GPHead(num_features, num_outputs, likelihood, **head_options(options))
 
 
 def check_net(net: object) -> None:

@@ -76,6 +76,7 @@ class SVDKLClassifier(ClassifierMixin, DeepKernelEstimator):  # type: ignore[mis
     """
 
     _targets: ClassVar[type[Targets]] = Classes
+    class_weight: dict[Any, float] | str | None
 
     @no_type_check  # fit checks the values, as scikit-learn wants it
     def __init__(

@@ -54,11 +54,12 @@ def training_config(
     epoch_rows
         Rows of an epoch, if an epoch does not go through all of them.
     """
-    epochs = options.max_iter
-    if epochs == "auto":
+    if isinstance(options.max_iter, str):
         usual = max(min(ROW_EPOCHS // num_rows, USUAL_EPOCHS), FEWEST_EPOCHS)
         whole_epochs = max(usual, min(FEW_ROWS // num_rows, MOST_EPOCHS))
         epochs = math.ceil(whole_epochs * num_rows / (epoch_rows or num_rows))
+    else:
+        epochs = options.max_iter
     before_gps = math.ceil(NETWORK_SHARE * epochs)
     variational_rate, kernel_rate = _head_rates(options, num_rows)
     return TrainingConfig(
@@ -66,7 +67,7 @@ def training_config(
         pretrain_epochs=before_gps,
         joint_epochs=epochs - before_gps,
         batch_size=_batch_size(options, num_rows),
-        joint_batch_size=None if options.joint_batch_size == "auto" else options.joint_batch_size,
+        joint_batch_size=None if isinstance(options.joint_batch_size, str) else options.joint_batch_size,
         net_rate=float(options.learning_rate_init),
         variational_rate=variational_rate,
         kernel_rate=kernel_rate,
@@ -102,7 +103,7 @@ def head_options(options: Options) -> dict[str, Any]:
 
 
 def _batch_size(options: Options, num_rows: int) -> int:
-    if options.batch_size != "auto":
+    if not isinstance(options.batch_size, str):
         return options.batch_size
     batches, smallest = LARGE_TABLE_BATCHES if num_rows >= MANY_ROWS else SMALL_TABLE_BATCHES
     power: int = 2 ** round(math.log2(max(1, num_rows / batches)))
@@ -119,7 +120,7 @@ def _head_rates(options: Options, num_rows: int) -> tuple[float, float]:
 def _chosen(options: Options, name: str, task: Task, num_rows: int) -> Any:
     """Return an option, or what "auto" stands for."""
     value = getattr(options, name)
-    if value != "auto":
+    if not (isinstance(value, str) and value == "auto"):
         return value
     by_size = LARGE_TABLE if num_rows >= MANY_ROWS else SMALL_TABLE
     return {**by_size, **(REAL_TARGETS if task == "regression" else {})}[name]

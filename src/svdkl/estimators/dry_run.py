@@ -19,13 +19,13 @@ from svdkl.estimators.run import Prepared
 from svdkl.estimators.streaming import target_of
 from svdkl.estimators.targets import Classes, Reals, Targets
 from svdkl.gp.groups import lattice_sizes
+from svdkl.gp.head_protocol import Head
 from svdkl.gp.memory import COPIES, estimate_bytes
-from svdkl.model import SVDKL, Head
+from svdkl.model import SVDKL
 from svdkl.tables.encoder import TabularEncoder
-from svdkl.tables.table import Table
 from svdkl.tables.parquet_files import plain_column
 from svdkl.tables.schema import encoding_in_words
-from svdkl.tables.table import open_table
+from svdkl.tables.table import Table
 from svdkl.training.batches import Rows
 from svdkl.training.config import JOINT, NETWORK, WITH_HEAD, TrainingConfig
 from svdkl.training.evidence import fit_held_out_evidence, rows_of_a_step
@@ -199,15 +199,17 @@ def _trial(
     for stage in {epoch.stage for epoch in history.epochs}:
         seconds += min(epoch.seconds for epoch in history.of(stage)) / size * rows * epochs[stage]
     if config.evidence and config.recipe in WITH_HEAD:
-        numbers = torch.arange(min(held_out, rows_of_a_step(model.head))) % len(sample)
+        at_most = rows_of_a_step(model.gp_head, config.evidence_config)
+        numbers = torch.arange(min(held_out, at_most)) % len(sample)
         seconds += _seconds_of_evidence(model, sample.take(numbers), config)
     return sum(p.numel() for p in model.parameters()), seconds
 
 
 def _seconds_of_evidence(model: SVDKL, rows: Rows, config: TrainingConfig) -> float:
+    short = replace(config, evidence_config=replace(config.evidence_config, steps=TRIAL_STEPS))
     start = time.perf_counter()
-    fit_held_out_evidence(model, rows, replace(config, evidence_steps=TRIAL_STEPS), torch.Generator().manual_seed(0))
-    return (time.perf_counter() - start) / TRIAL_STEPS * config.evidence_steps
+    fit_held_out_evidence(model, rows, short, torch.Generator().manual_seed(0))
+    return (time.perf_counter() - start) / TRIAL_STEPS * config.evidence_config.steps
 
 
 def _memory(

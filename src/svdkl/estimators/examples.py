@@ -51,7 +51,8 @@ class NumberRows:
 Inputs = Table | NumberRows
 
 
-class Columns(NamedTuple):
+@dataclass(frozen=True)
+class Columns:
     """What is remembered of a table's columns, so that another table can be held against it.
 
     Attributes
@@ -117,8 +118,8 @@ class _Shaped:
 
 
 def _columns(X: TableLike, shape: tuple[int, ...] | None, estimator: str, known: Columns | None) -> Columns:
-    # scikit-learn notes columns on an estimator, whose class its messages name. A stand-in takes the notes, so that a fit
-    # that fails leaves none behind.
+    # scikit-learn notes columns on an estimator, whose class its messages name. A stand-in takes the notes, so that a
+    # fit that fails leaves none behind.
     witness = type(estimator, (BaseEstimator,), {})()
     if known is not None and known.count is not None:
         witness.n_features_in_ = known.count

@@ -24,7 +24,9 @@ from svdkl.training.history import Epoch
 
 Floats = npt.NDArray[np.float64]
 
-ENCODED_ROWS = 65_536  # rows of a table that are encoded at a time: a prediction then needs little memory beside the table
+ENCODED_ROWS = (
+    65_536  # rows of a table that are encoded at a time: a prediction then needs little memory beside the table
+)
 # A matrix product of one shape rounds a row in one way, and other shapes may round it in others: so the network always
 # sees this many rows. 512 fill the cores, and few small predictions wait for rows that are only filled in.
 ROWS_AT_ONCE = 512
@@ -143,7 +145,7 @@ class Fitted:
         *parts, ood_score = self._predict(X, lambda x: model.uncertainty(x, state))
         if self.classes is None:
             parts = [self.reals.shaped(part * self.reals.scale**2) for part in parts]
-        return RowUncertainty(*parts, ood_score)
+        return RowUncertainty._make([*parts, ood_score])
 
     def log_predictive(self, X: TableLike, y: object) -> Floats:
         """Return log p(y_i | x_i) of each row in the targets' units; of several targets, the sum over them."""

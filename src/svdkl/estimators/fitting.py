@@ -268,7 +268,7 @@ def _try_encodings(given: TrainingSet, config: TrainingConfig, network: dict[str
     for encoding in TRIED:
         torch.manual_seed(config.seed)
         tried = {**network, "encoding": encoding}
-        net, features = build_net(given.options, given.encoder.layout, tried, num_features, targets.num_outputs)
+        net, features = build_net(plain_options, given.encoder.layout, tried, num_features, targets.num_outputs)
         head = build_head(plain_options, features, targets.num_outputs, targets.likelihood)
         history = History()
         train(net.to(given.source.device), head, given.source, given.held_out, short, history=history)
@@ -296,9 +296,7 @@ def read_checkpoint(checkpoint: object, warm: bool = False) -> Path | None:
     return Path(checkpoint)
 
 
-def facts_of(
-    given: TrainingSet, config: TrainingConfig, network: dict[str, Any], num_features: int
-) -> dict[str, Any]:
+def facts_of(given: TrainingSet, config: TrainingConfig, network: dict[str, Any], num_features: int) -> dict[str, Any]:
     """Return what tells a fit from others, so that a checkpoint of another table or of other options is refused."""
     options, targets = given.options, given.learned.targets
     columns = None if given.encoder is None else json.dumps(given.encoder.to_json())

@@ -164,9 +164,7 @@ def _option(
     task
         "classification" or "regression", if only one of them has it.
     """
-    return field(
-        default=default, metadata={"kind": kind, "panel": panel, "help": help, "builds": builds, "task": task}
-    )
+    return field(default=default, metadata={"kind": kind, "panel": panel, "help": help, "builds": builds, "task": task})
 
 
 @dataclass(frozen=True)
@@ -190,7 +188,9 @@ class Options:
         "auto", whole("auto"), TRAINING, "Rows of a step that trains GPs, or auto: as many as of other steps."
     )
     learning_rate_init: float = _option(1e-3, number(0), TRAINING, "Step size of the network.")
-    alpha: float | Auto = _option("auto", number(0, math.inf, "auto"), TRAINING, "Weight decay of the network, or auto.")
+    alpha: float | Auto = _option(
+        "auto", number(0, math.inf, "auto"), TRAINING, "Weight decay of the network, or auto."
+    )
     early_stopping: bool = _option(True, FLAG, TRAINING, "Stop when the held-out rows get no better.")
     n_iter_no_change: int = _option(5, whole(), TRAINING, "Epochs without improvement before training stops.")
     validation_fraction: float = _option(0.1, number(0, 1), TRAINING, "Share of the rows that is held out.")

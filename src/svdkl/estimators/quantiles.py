@@ -30,7 +30,7 @@ CELLS = 2**22  # values held at a time
 def read_levels(levels: object) -> Reals:
     """One or several levels of quantiles."""
     try:
-        wanted = np.asarray(levels, np.float64)  # type: ignore[arg-type]
+        wanted = np.asarray(levels, np.float64)
     except (TypeError, ValueError):
         wanted = np.empty(0)
     if wanted.ndim > 1 or not wanted.size or not ((wanted > 0) & (wanted < 1)).all():

@@ -198,8 +198,8 @@ def run(config: RunConfig | Mapping[str, Any] | Prepared) -> Outcome:
     variables, every worker calls this alike: they share the work, and the first one writes.
     """
     prepared = config if isinstance(config, Prepared) else None
-    if prepared is not None:
-        config = prepared.config
+    if isinstance(config, Prepared):
+        config = config.config
     elif not isinstance(config, RunConfig):
         config = RunConfig(**config)
     with group(str(config.options.get("device", "auto"))) as workers:
@@ -224,9 +224,7 @@ def run(config: RunConfig | Mapping[str, Any] | Prepared) -> Outcome:
         return Outcome(estimator, facts)
 
 
-def _facts_of(
-    prepared: Prepared, estimator: DeepKernelEstimator, seconds: float, num_workers: int
-) -> dict[str, Any]:
+def _facts_of(prepared: Prepared, estimator: DeepKernelEstimator, seconds: float, num_workers: int) -> dict[str, Any]:
     """Gather what a reader of the model wants to know of its training."""
     config, fitted = prepared.config, estimator.fitted_
     return {

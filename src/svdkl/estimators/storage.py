@@ -162,7 +162,9 @@ def load_fitted(folder: Path, net: nn.Module | None, kind: type[Targets] | None 
                 f"Expected load(path, net=...) {needed}, as the model in {folder} was fitted, got "
                 f"{type(net).__name__}: code is not stored beside a model."
             )
-        return _restored(Options.from_json(content["parameters"], net), kinds[content["class"]], content, tensors, folder)
+        return _restored(
+            Options.from_json(content["parameters"], net), kinds[content["class"]], content, tensors, folder
+        )
     except (KeyError, TypeError, AttributeError, IndexError, OverflowError, RuntimeError) as error:
         raise damaged(folder, DESCRIPTION) from error
 
@@ -182,9 +184,7 @@ def _restored(
     )
     layout = None if encoder is None else encoder.layout
     with torch.random.fork_rng(devices=[]):  # modules start with random numbers, which are replaced
-        net, features = build_net(
-            options, layout, content["network"], content["num_features"], targets.num_outputs
-        )
+        net, features = build_net(options, layout, content["network"], content["num_features"], targets.num_outputs)
         model = SVDKL(net, build_head(options, features, targets.num_outputs, targets.likelihood)).eval()
     _load_state(folder, model, tensors)
     try:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import torch
 
 from svdkl.estimators.building import choose_device
-from svdkl.estimators.examples import Examples, Learned, Weights, class_factors, read_examples
+from svdkl.estimators.examples import Learned, Weights, class_factors, read_examples
 from svdkl.estimators.fitted import encode
 from svdkl.estimators.fitting import TrainingSet, draw_seed, to_rows
 from svdkl.estimators.options import Options
@@ -87,7 +87,7 @@ def open_stream(
         epoch_rows=epoch_rows or EPOCH_ROWS,
         seed=seed,
         device=choose_device(options.device),
-        num_processes=joined().size,
+        num_workers=joined().size,
     )
     holds_out = len(found.held_out) > 0
     held = to_batch(found.held_out) if holds_out else to_rows(options, learned, encoder, sample)

@@ -49,7 +49,7 @@ class Classes:
         """C, the number of classes."""
         return len(self.labels)
 
-    def encode(self, y: object) -> npt.NDArray[np.int64]:
+    def encode(self, y: object) -> Array:
         """Turn labels into class numbers 0..C-1, (N,)."""
         y = _checked_labels(y)
         known = np.isin(y, self.labels)
@@ -120,7 +120,7 @@ class Reals:
         """C, the number of targets of a row."""
         return len(self.mean)
 
-    def encode(self, y: object) -> Floats:
+    def encode(self, y: object) -> Array:
         """Turn targets into an array (N, C), in their own units."""
         y = _checked_numbers(y)
         targets = y[:, None] if y.ndim == 1 else y
@@ -140,7 +140,7 @@ class Reals:
     def check_same(self, labels: object) -> None:
         """Accept that real targets have no labels."""
 
-    def scaled_to(self, y: Floats, weight: Floats | None) -> "Reals":
+    def scaled_to(self, y: Array, weight: Floats | None) -> "Reals":
         """Return targets that standardise these rows; counts keep their units."""
         if self.likelihood in COUNTS:
             return self
@@ -156,7 +156,7 @@ class Reals:
         varies = (y != y[:1]).any(0)  # the mean of equal numbers need not be that number
         return replace(self, mean=mean, scale=np.where(varies & (spread > 0), spread, 1.0))
 
-    def to_tensor(self, y: Floats) -> Tensor:
+    def to_tensor(self, y: Array) -> Tensor:
         """Turn targets into what the likelihood takes: standardised, in single precision."""
         targets = torch.from_numpy((y - self.mean) / self.scale).float()
         if not bool(targets.isfinite().all()):
