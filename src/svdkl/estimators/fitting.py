@@ -80,13 +80,14 @@ def train_model(
 ) -> None:
     """Give an estimator its model and history, or go on with those that it has."""
     history = history_of(checkpoint)
+    on_stage_end = vars(estimator).get("on_stage_end_")
     with torch.random.fork_rng(devices=[]), ExitStack() as stack:
         shown = estimator.verbose and joined().first
         report = stack.enter_context(Display(config, going_on=warm)).show if shown else _keep_quiet
         torch.manual_seed(config.seed)
         if warm:
             num_data = estimator.num_rows_seen_
-            train_more(estimator.model_, source, held_out, config, num_data, history, report)
+            train_more(estimator.model_, source, held_out, config, num_data, history, report, on_stage_end)
         else:
             own = estimator.net is not None
             features = features_of(estimator.net, held_out.x[:1]) if own else int(estimator.num_features)
@@ -107,6 +108,7 @@ def train_model(
                 history=history,
                 checkpoint=checkpoint_of(estimator, checkpoint, source, held_out, config),
                 on_epoch=report,
+                on_stage_end=on_stage_end,
             ).eval()
     estimator.history_ = [*estimator.history_, *history.epochs]
     estimator.n_iter_ = len(estimator.history_)
