@@ -104,10 +104,10 @@ def test_names_of_two_banks_bands_and_noise_are_stable() -> None:
         "posterior.factors.1.lower",
     ]
     assert list(head.state_dict()) == [
-        "bounding.location",
-        "bounding.log_scale",
-        *(f"banks.0.gps.{name}" for name in line),
-        *(f"banks.1.gps.{name}" for name in plane),
+        "gps.bounding.location",
+        "gps.bounding.log_scale",
+        *(f"gps.banks.0.gps.{name}" for name in line),
+        *(f"gps.banks.1.gps.{name}" for name in plane),
         "familiarity.rows",
         "mixing.weight",
         "mixing.bias",

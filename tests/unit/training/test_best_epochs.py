@@ -230,7 +230,7 @@ def test_joint_training_goes_on_from_and_ends_with_its_own(
 
 
 def test_more_training_renews_what_is_kept(overfitted: dict) -> None:
-    model = SVDKLClassifier(recipe="dnn", warm_start=True, **WIDE).fit(**overfitted)
+    model = watched(SVDKLClassifier(recipe="dnn", warm_start=True, **WIDE)).fit(**overfitted)
     before = to_scale(model).predict_proba(overfitted["X"])
     model.fit(overfitted["X"], np.roll(overfitted["y"], 1), eval_set=overfitted["eval_set"])
     model.partial_fit(overfitted["X"], overfitted["y"])
