@@ -45,6 +45,7 @@ class Waves(nn.Module):
 
 
 def train(module: nn.Module, loss: Callable[[], Tensor], steps: int) -> None:
+    """Take so many steps of Adam."""
     optimiser = torch.optim.Adam(module.parameters(), lr=3e-3)
     for _ in range(steps):
         optimiser.zero_grad()
@@ -77,6 +78,7 @@ def scatter(axes: Axes, points: Tensor, labels: Tensor) -> None:
 
 
 def main(path: Path = PICTURE) -> None:
+    """Train both models, ask them about the plane, and draw what they say."""
     torch.manual_seed(0)
     torch.set_num_threads(1)  # batches are so small that threads would only wait for each other
     moons, classes = make_moons(500, noise=0.12, random_state=0)

@@ -10,7 +10,8 @@ import torch
 from svdkl.cli.app import main
 
 ROOT = Path(__file__).parent.parent.parent
-DOCUMENTS = [path for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")) if "```python" in path.read_text()]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+DOCUMENTS = [path for path in PAGES if "```python" in path.read_text()]
 BLOCK = re.compile(r"(<!-- not run: [^\n]*-->\n)?```(\w*)\n(.*?)```", re.DOTALL)
 
 
@@ -63,6 +64,20 @@ def test_shell_session_of_the_readme(tmp_path, monkeypatch, capsys):
     printed = capsys.readouterr()
     assert_prints(printed.out, outputs[0])
     assert len(commands) == len(outputs) == 1
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_pages_read_well(path):
+    """Prose has lines that fit an editor, and links to files of the repository lead to one."""
+    text = path.read_text()
+    prose = BLOCK.sub("", text).splitlines()
+    assert [line for line in prose if len(line) > 120 and not line.startswith("|")] == []
+    links = [link.partition("#")[0] for link in re.findall(r"\]\(([^)]+)\)", text)]
+    assert [link for link in links if "://" not in link and not (path.parent / link).exists()] == []
+
+
+def test_the_readme_shows_code_early():
+    assert (ROOT / "README.md").read_text().partition("```python")[0].count("\n") < 30
 
 
 def test_what_is_printed_is_compared_by_its_shape():
