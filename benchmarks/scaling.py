@@ -21,7 +21,7 @@ from measure import save
 from torch import Tensor
 
 from svdkl import GPHead
-from svdkl.gp.lattice_gps import GridGPs
+from svdkl.gp.lattice_gps import LatticeGPs
 from svdkl.gp.prior import Prior
 
 LATTICES = {
@@ -50,12 +50,12 @@ def exponent(m: Sequence[int], seconds: Sequence[float]) -> float:
     return sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y, strict=True)) / sum((a - mean_x) ** 2 for a in x)
 
 
-def draw(gps: GridGPs) -> Tensor:
+def draw(gps: LatticeGPs) -> Tensor:
     prior = gps.prior() if gps.posterior.whitened else Prior(())  # a posterior that is not whitened needs none
     return gps.sample(prior, 1, torch.float32)
 
 
-def kl_and_marginals(gps: GridGPs) -> None:
+def kl_and_marginals(gps: LatticeGPs) -> None:
     """What a step of training computes of the lattice, forward and back."""
     prior = gps.prior()
     tables = gps.tables(prior, torch.float32)
@@ -63,7 +63,7 @@ def kl_and_marginals(gps: GridGPs) -> None:
     torch.autograd.grad(total, list(gps.parameters()))
 
 
-QUANTITIES: dict[str, Callable[[GridGPs], object]] = {
+QUANTITIES: dict[str, Callable[[LatticeGPs], object]] = {
     "sample": torch.no_grad()(draw),
     "kl": torch.no_grad()(lambda gps: gps.kl(gps.prior())),
     "kl and marginals, with gradients": kl_and_marginals,
@@ -76,7 +76,7 @@ def growth(
     """Times of a quantity of one GP on lattices of these sizes."""
     points, seconds = [], []
     for size in sizes:
-        gps = GridGPs(1, (size,) * num_dims, **options)
+        gps = LatticeGPs(1, (size,) * num_dims, **options)
         points.append(gps.grid.num_points)
         seconds.append(median_seconds(lambda g=gps: QUANTITIES[quantity](g), repeats))
     return {"m": points, "seconds": seconds, "exponent": exponent(points, seconds), "promised": promised}

@@ -188,9 +188,9 @@ def _timed(function: Callable[[], tuple[Tensor, ...]]) -> tuple[tuple[Tensor, ..
 
 
 def _kernel_cache() -> Iterator[Finding]:
-    from svdkl.gp.fast.line_loops import _forward
+    from svdkl.gp.fast.line_loops import line_marginals
 
-    place = _forward.stats.cache_path
+    place = line_marginals.stats.cache_path
     if place is not None and os.access(place, os.W_OK):
         yield Finding("kernel cache", OK, str(place))
     else:

@@ -1,31 +1,34 @@
-"""The whole model: a network and a Gaussian process head, trained jointly."""
+"""The whole model: a network and a head, trained jointly."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, overload
 
 import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm as BatchNorm
 
+from svdkl.gp.additive import HeadState
 from svdkl.gp.elbo import ELBO, Part
 from svdkl.gp.familiarity import MOST_ROWS
 from svdkl.gp.head import GPHead
-from svdkl.gp.prediction import Prediction, Uncertainty
+from svdkl.gp.head_protocol import Head
+from svdkl.gp.prediction import LatentPoints, Prediction, Uncertainty
 from svdkl.likelihoods import LikelihoodLike
 from svdkl.shapes import Float, Tensor
 
 
 class SVDKL(nn.Module):
-    """Stochastic variational deep kernel learning: ``head(net(x))``.
+    """A model ``head(net(x))``; with a GP head, stochastic variational deep kernel learning.
+
+    Methods that take inputs also take ``state``, what all rows share: :meth:`state` computes it once for many calls.
 
     Parameters
     ----------
     net
         Any module from inputs to features of shape (B, Q).
-    num_features, num_outputs, likelihood
-        Q, C and p(y | g), as of :class:`~svdkl.gp.head.GPHead`.
-    **head_options
-        The other options of :class:`~svdkl.gp.head.GPHead`.
+    head
+        A :class:`~svdkl.gp.head_protocol.Head`, or the arguments of a :class:`~svdkl.gp.head.GPHead`: ``num_features``,
+        ``num_outputs``, ``likelihood`` and its options.
 
     Examples
     --------
@@ -37,6 +40,10 @@ class SVDKL(nn.Module):
     torch.Size([100, 2])
     """
 
+    @overload
+    def __init__(self, net: nn.Module, head: Head) -> None: ...
+
+    @overload
     def __init__(
         self,
         net: nn.Module,
@@ -44,18 +51,24 @@ class SVDKL(nn.Module):
         num_outputs: int,
         likelihood: LikelihoodLike = "softmax",
         **head_options: Any,
-    ) -> None:
+    ) -> None: ...
+
+    def __init__(self, net: nn.Module, *arguments: Any, **options: Any) -> None:
         super().__init__()
         self.net = net
-        self.head = GPHead(num_features, num_outputs, likelihood, **head_options)
+        head, *others = (*arguments, *options.values()) or (None,)
+        if isinstance(head, Head) and others:
+            raise ValueError("Expected a head alone beside the network, got options too: give them to the head.")
+        self.head: Head = head if isinstance(head, Head) else GPHead(*arguments, **options)
 
-    @classmethod
-    def from_parts(cls, net: nn.Module, head: GPHead) -> "SVDKL":
-        """A model of a given network and head."""
-        model = cls.__new__(cls)
-        nn.Module.__init__(model)
-        model.net, model.head = net, head
-        return model
+    @property
+    def gp_head(self) -> GPHead:
+        """The head, where it is one of Gaussian processes; else a ValueError."""
+        if not isinstance(self.head, GPHead):
+            raise ValueError(
+                f"Expected a model with Gaussian processes, got one with a {type(self.head).__name__}: use GPHead."
+            )
+        return self.head
 
     @torch.no_grad()
     def set_ranges(self, x: Tensor) -> None:
@@ -67,7 +80,7 @@ class SVDKL(nn.Module):
         for layer in new:
             layer.track_running_stats = False  # nothing is learned here
         try:
-            self.head.bounding.set_ranges(self._features_in_use(x, in_training=new))
+            self.gp_head.gps.bounding.set_ranges(self._features_in_use(x, in_training=new))
         finally:
             for layer in new:
                 layer.track_running_stats = True
@@ -75,7 +88,7 @@ class SVDKL(nn.Module):
     @torch.no_grad()
     def remember(self, x: Tensor) -> None:
         """Let ``ood_score`` know which features come together, from a thousand rows in random order, after training."""
-        self.head.familiarity.remember(self._features_in_use(x[:MOST_ROWS]))
+        self.gp_head.familiarity.remember(self._features_in_use(x[:MOST_ROWS]))
 
     def _features_in_use(self, x: Tensor, in_training: Sequence[nn.Module] = ()) -> Tensor:
         """Features as predictions see them: without dropout, and without moving what normalisation has learned."""
@@ -98,7 +111,7 @@ class SVDKL(nn.Module):
         generator: torch.Generator | None = None,
         part: Part | None = None,
     ) -> ELBO:
-        """The evidence lower bound per datum; see :meth:`svdkl.gp.head.GPHead.elbo`."""
+        """The evidence lower bound per datum; see :meth:`svdkl.gp.head_protocol.Head.elbo`."""
         return self.head.elbo(self.net(x), y, num_data, sample_weight, generator, part)
 
     def forward(
@@ -109,8 +122,7 @@ class SVDKL(nn.Module):
         sample_weight: Tensor | None = None,
         generator: torch.Generator | None = None,
     ) -> Tensor | ELBO:
-        """With targets, the ELBO; without, what a plain network would give: logits of the class probabilities, or
-        the mean of the targets.
+        """Return the ELBO where targets are given; otherwise logits of the class probabilities, or the targets' mean.
 
         Training calls the module itself, so that wrappers such as DistributedDataParallel see the whole loss.
         """
@@ -120,26 +132,50 @@ class SVDKL(nn.Module):
             raise ValueError("Expected num_data, the number of training rows, beside the targets; got none.")
         return self.elbo(x, y, num_data, sample_weight, generator)
 
-    def predict_proba(self, x: Tensor) -> Float[Tensor, "B C"]:
+    def state(self) -> HeadState | None:
+        """Compute what all rows share, at the current parameters."""
+        return self.head.state()
+
+    def latents(self, x: Tensor, state: HeadState | None = None) -> LatentPoints:
+        """Points that stand for the distribution of the outputs g of each row."""
+        return self.head.latents(self.net(x), state)
+
+    def latent_gaussian(
+        self, x: Tensor, state: HeadState | None = None
+    ) -> tuple[Float[Tensor, "B C"], Float[Tensor, "B C"]]:
+        """Mean and variance of the outputs g of each row."""
+        return self.head.latent_gaussian(self.net(x), state)
+
+    def latent_draws(
+        self,
+        x: Tensor,
+        num_samples: int,
+        generator: torch.Generator | None = None,
+        state: HeadState | None = None,
+    ) -> Float[Tensor, "T B C"]:
+        """Draws of the outputs g; each draw is one function of all rows."""
+        return self.head.latent_draws(self.net(x), num_samples, generator, state)
+
+    def predict_proba(self, x: Tensor, state: HeadState | None = None) -> Float[Tensor, "B C"]:
         """Class probabilities; rows sum to 1 and do not depend on each other."""
-        return self.head.predict_proba(self.net(x))
+        return self.head.predict_proba(self.net(x), state)
 
-    def predict(self, x: Tensor) -> Prediction:
+    def predict(self, x: Tensor, state: HeadState | None = None) -> Prediction:
         """Mean and variance of real targets or counts."""
-        return self.head.predict(self.net(x))
+        return self.head.predict(self.net(x), state)
 
-    def log_predictive(self, x: Tensor, y: Tensor) -> Float[Tensor, "B"]:
-        """Log p(y_i | x_i) of each row."""
-        return self.head.log_predictive(self.net(x), y)
+    def log_predictive(self, x: Tensor, y: Tensor, state: HeadState | None = None) -> Float[Tensor, "B"]:
+        """Return log p(y_i | x_i) for each row."""
+        return self.head.log_predictive(self.net(x), y, state)
 
-    def uncertainty(self, x: Tensor) -> Uncertainty:
+    def uncertainty(self, x: Tensor, state: HeadState | None = None) -> Uncertainty:
         """Where the uncertainty of each prediction comes from."""
-        return self.head.uncertainty(self.net(x))
+        return self.head.uncertainty(self.net(x), state)
 
     def kernel_matrix(self, x: Tensor, other: Tensor, gp: int) -> Float[Tensor, "B B2"]:
         """The deep kernel of one GP between two sets of inputs."""
-        return self.head.kernel_matrix(self.net(x), self.net(other), gp)
+        return self.gp_head.gps.kernel_matrix(self.net(x), self.net(other), gp)
 
     def latent_covariance(self, x: Tensor, other: Tensor, gp: int) -> Float[Tensor, "B B2"]:
         """Posterior covariance of one GP between two sets of inputs."""
-        return self.head.latent_covariance(self.net(x), self.net(other), gp)
+        return self.gp_head.gps.latent_covariance(self.net(x), self.net(other), gp)

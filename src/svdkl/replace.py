@@ -75,7 +75,7 @@ def replace_classifier(model: nn.Module, x_sample: Any, likelihood: Any = None, 
     for module in net.modules():
         module.training = modes.get(id(module), model.training)
     head.train(model.training)
-    result = SVDKL.from_parts(net, head)
+    result = SVDKL(net, head)
     result.training = model.training
     return result
 

@@ -14,7 +14,7 @@ from tolerances import close
 
 from svdkl.cli import workers as launching
 from svdkl.cli.workers import launch
-from svdkl.training.distributed import Processes, group, joined
+from svdkl.training.distributed import WorkerGroup, group, joined
 
 SCRIPT = Path(__file__).parent / "distributed_run.py"
 ENVIRONMENT = {**os.environ, "SVDKL_UNCHECKED_SHAPES": "1", "OMP_NUM_THREADS": "1"}
@@ -66,13 +66,13 @@ def test_ranks_stay_equal(folder):
 def test_shares_are_all_and_nearly_equal():
     for size in (1, 2, 3, 7):
         for count in (0, 1, 5, 100):
-            shares = [list(range(count))[Processes(rank, size).share(count)] for rank in range(size)]
+            shares = [list(range(count))[WorkerGroup(rank, size).share(count)] for rank in range(size)]
             assert sum(shares, []) == list(range(count))  # noqa: RUF017
             assert max(map(len, shares)) - min(map(len, shares)) <= 1
 
 
 def test_one_process_sends_nothing():
-    assert joined() == Processes(0, 1)
+    assert joined() == WorkerGroup(0, 1)
     assert joined().sums([1.5, 2.0]) == [1.5, 2.0]
     assert joined().gather("x") == ["x"]
 

@@ -17,7 +17,7 @@ from svdkl.estimators.streaming import StreamedTable
 from svdkl.tables.parquet_files import ParquetFiles
 from svdkl.training import parquet_batches as stream
 from svdkl.training.batches import Rows
-from svdkl.training.distributed import ALONE, Processes
+from svdkl.training.distributed import ALONE, WorkerGroup
 from svdkl.training.parquet_batches import ParquetRows
 from svdkl.training.parquet_survey import survey
 
@@ -44,9 +44,9 @@ def rows_of(files: ParquetFiles, held=(), epoch_rows: int = 10**9) -> ParquetRow
     return ParquetRows(files, ["number"], encode, held, Rows(torch.zeros(10, 1), torch.zeros(10)), epoch_rows, 3, CPU)
 
 
-def numbers(source: ParquetRows, epoch: int, processes: Processes = ALONE, batch_size: int = 64) -> list[list[int]]:
+def numbers(source: ParquetRows, epoch: int, workers: WorkerGroup = ALONE, batch_size: int = 64) -> list[list[int]]:
     generator = torch.Generator().manual_seed(epoch)
-    return [batch.y.long().flatten().tolist() for batch in source.batches(epoch, batch_size, generator, processes)]
+    return [batch.y.long().flatten().tolist() for batch in source.batches(epoch, batch_size, generator, workers)]
 
 
 def test_an_epoch_holds_every_row_once_but_those_held_out(files, monkeypatch):
@@ -88,12 +88,12 @@ def test_epochs_that_are_parts_of_a_pass(files):
 @pytest.mark.parametrize("size", [2, 3])
 def test_processes_share_the_rows_and_take_the_same_number_of_steps(files, size):
     source = rows_of(files, held=[17])
-    shares = [numbers(source, 0, Processes(rank, size), batch_size=63) for rank in range(size)]
+    shares = [numbers(source, 0, WorkerGroup(rank, size), batch_size=63) for rank in range(size)]
     assert len({len(share) for share in shares}) == 1
     assert sorted(sum((batch for share in shares for batch in share), [])) == sorted(set(range(5000)) - {17})  # noqa: RUF017
     assert max(sum(map(len, batches)) for batches in zip(*shares, strict=True)) == 63  # what the user typed
     with pytest.raises(ValueError, match="row group for each of 99 processes"):
-        numbers(source, 0, Processes(0, 99))
+        numbers(source, 0, WorkerGroup(0, 99))
 
 
 def test_a_failure_of_the_reader_is_one_of_the_training(files):
@@ -122,7 +122,7 @@ def test_a_function_of_the_rows(files):
 
 
 @dataclass(frozen=True)
-class Together(Processes):
+class Together(WorkerGroup):
     """A process of two whose partner has done its part before."""
 
     partner: tuple = ()
@@ -134,7 +134,7 @@ class Together(Processes):
 def test_a_survey_is_the_same_for_any_number_of_processes(files, monkeypatch):
     monkeypatch.setattr("svdkl.training.parquet_survey.SAMPLE_ROWS", 1500)
     options = {"columns": ["number", "label"], "target": "label", "held_out_fraction": 0.1, "seed": 5}
-    alone = survey(files, **options, processes=ALONE, count_targets=True)
+    alone = survey(files, **options, workers=ALONE, count_targets=True)
     assert alone.targets == {"rare": 715, "common": 4285}
     held, sampled = (set(table.column("number").to_pylist()) for table in (alone.held_out, alone.sample))
     assert len(held) == 500
@@ -143,16 +143,16 @@ def test_a_survey_is_the_same_for_any_number_of_processes(files, monkeypatch):
     assert not held & sampled
     done = []
 
-    class Spy(Processes):
+    class Spy(WorkerGroup):
         def gather(self, value):
             done.append(value)
             raise StopIteration
 
     for rank in (0, 1):
         with pytest.raises(StopIteration):
-            survey(files, **options, processes=Spy(rank, 2), count_targets=True)
+            survey(files, **options, workers=Spy(rank, 2), count_targets=True)
     for rank in (0, 1):
-        together = survey(files, **options, processes=Together(rank, 2, done[1 - rank]), count_targets=True)
+        together = survey(files, **options, workers=Together(rank, 2, done[1 - rank]), count_targets=True)
         assert together.sample.equals(alone.sample)
         assert together.held_out.equals(alone.held_out)
         assert together.targets == alone.targets

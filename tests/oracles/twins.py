@@ -8,7 +8,7 @@ import torch
 from tolerances import close
 from torch import Tensor
 
-from svdkl.gp.lattice_gps import GridGPs
+from svdkl.gp.lattice_gps import LatticeGPs
 from svdkl.gp.posterior import BandedFactor, CholeskyFactor
 
 NUM_GPS = 2
@@ -39,9 +39,9 @@ def random_gps(
     whitened: bool = False,
     form: str = "toeplitz",
     jitter: float = 1e-3,
-) -> GridGPs:
+) -> LatticeGPs:
     """GPs with random parameters throughout; also where a parameter is not to be read."""
-    gps = GridGPs(NUM_GPS, sizes, KERNELS[: len(sizes)], family, whitened, form, jitter).double()
+    gps = LatticeGPs(NUM_GPS, sizes, KERNELS[: len(sizes)], family, whitened, form, jitter).double()
     with torch.no_grad():
         for axis in gps.kernel.axes:
             axis.log_lengthscale.copy_(uniform(NUM_GPS, low=0.08, high=0.18).log())
@@ -73,7 +73,7 @@ class Dense(NamedTuple):
     R: Tensor
 
 
-def write_out(gps: GridGPs) -> Dense:
+def write_out(gps: LatticeGPs) -> Dense:
     K_axes, L_axes = axis_covariances(gps), [axis_factor(factor) for factor in gps.posterior.axes]
     K, L = dense.krons(K_axes), dense.krons(L_axes)
     # The Cholesky factor of a Kronecker product is that of its factors; so is the symmetric root.
@@ -84,7 +84,7 @@ def write_out(gps: GridGPs) -> Dense:
     return Dense(mean, L @ L.mT, K, L, R)
 
 
-def axis_covariances(gps: GridGPs) -> list[Tensor]:
+def axis_covariances(gps: LatticeGPs) -> list[Tensor]:
     """K_d of each axis, (J, m_d, m_d); the variance goes with the first."""
     covariances = []
     for d, (form, size) in enumerate(zip(gps.forms, gps.grid.sizes, strict=True)):

@@ -24,7 +24,7 @@ from tolerances import close
 from torch import Tensor
 
 from svdkl import GPHead
-from svdkl.gp.lattice_gps import GridGPs
+from svdkl.gp.lattice_gps import LatticeGPs
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse invariant checks")  # gpytorch's interpolation
 
@@ -87,7 +87,7 @@ def random_factor(num_gps: int, size: int) -> Tensor:
 
 
 @torch.no_grad()
-def take_over(gps: GridGPs, peer: Peer, members: slice) -> None:
+def take_over(gps: LatticeGPs, peer: Peer, members: slice) -> None:
     """Set hyperparameters and q(u) to some of the peer's."""
     gps.kernel.log_variance.copy_(peer.kernel.outputscale[members].log())
     gps.kernel.axes[0].log_lengthscale.copy_(peer.relative_lengthscale[members].log())
@@ -95,11 +95,11 @@ def take_over(gps: GridGPs, peer: Peer, members: slice) -> None:
     gps.posterior.axes[0].assign(peer.q.chol_variational_covar[members])
 
 
-def single_gps(peer: Peer, kernel: str) -> list[GridGPs]:
+def single_gps(peer: Peer, kernel: str) -> list[LatticeGPs]:
     """One module a GP: each with the relative jitter that is gpytorch's absolute one at its variance."""
     result = []
     for j, variance in enumerate(peer.kernel.outputscale.tolist()):
-        gps = GridGPs(1, (SIZE,), kernel, whitened=False, prior="toeplitz", jitter=GPYTORCH_JITTER / variance)
+        gps = LatticeGPs(1, (SIZE,), kernel, whitened=False, prior="toeplitz", jitter=GPYTORCH_JITTER / variance)
         take_over(gps, peer, slice(j, j + 1))
         result.append(gps)
     return result
@@ -110,8 +110,8 @@ def make_head(peer: Peer, num_outputs: int, **options) -> GPHead:
     jitter = GPYTORCH_JITTER / peer.kernel.outputscale[0].item()
     num_gps = len(peer.kernel.outputscale)
     head = GPHead(num_gps, num_outputs, grid_size=SIZE, whitened=False, prior="toeplitz", jitter=jitter, **options)
-    take_over(head.banks[0].gps, peer, slice(None))
-    head.bounding = Straight(peer.spacing * (SIZE - 3) / 2)
+    take_over(head.gps.banks[0].gps, peer, slice(None))
+    head.gps.bounding = Straight(peer.spacing * (SIZE - 3) / 2)
     return head
 
 
@@ -174,10 +174,10 @@ def test_marginals_and_covariances_of_f() -> None:
     peer = make_peer()
     head, h = make_head(peer, 3), features()
     q = peer(peer.inputs(h))
-    close(head.marginals(h).mean, q.mean)
-    close(head.marginals(h).variance, q.variance)
+    close(head.gps.marginals(h).mean, q.mean)
+    close(head.gps.marginals(h).variance, q.variance)
     full = peer.grid(peer.inputs(h), diag=False).covariance_matrix
-    close(torch.stack([head.latent_covariance(h, h, gp) for gp in range(NUM_GPS)]), full)
+    close(torch.stack([head.gps.latent_covariance(h, h, gp) for gp in range(NUM_GPS)]), full)
 
 
 def test_deep_kernel() -> None:
@@ -187,7 +187,7 @@ def test_deep_kernel() -> None:
     index, value = peer.grid._compute_grid(peer.inputs(h))
     prior = peer.grid.prior_distribution.covariance_matrix
     expected = left_interp(index, value, left_interp(index, value, prior).mT)
-    close(torch.stack([head.kernel_matrix(h, h, gp) for gp in range(NUM_GPS)]), expected)
+    close(torch.stack([head.gps.kernel_matrix(h, h, gp) for gp in range(NUM_GPS)]), expected)
 
 
 @pytest.mark.parametrize("num_classes", [2, 3])
@@ -202,7 +202,7 @@ def test_joint_samples_and_their_likelihood(num_classes: int) -> None:
     u = peer.q.variational_mean + torch.einsum("jab,tjb->tja", peer.q.chol_variational_covar.tril(), noise)
     index, value = peer.grid._compute_grid(peer.inputs(h))
     f = torch.stack([left_interp(index, value, draw.unsqueeze(-1)).squeeze(-1) for draw in u]).mT
-    close(head.sample_functions(h, 5, torch.Generator().manual_seed(3)), f)
+    close(head.gps.sample_functions(h, 5, torch.Generator().manual_seed(3)), f)
 
     elbo = head.elbo(h, y, NUM_DATA, generator=torch.Generator().manual_seed(3))
     expected = likelihood(f).log_prob(y).mean()
@@ -284,7 +284,7 @@ def test_two_dimensions() -> None:
     fastest. So q is given to it in the one order for the KL and in the other for the marginals.
     """
     size, lengthscales, variance = 6, torch.tensor([0.15, 0.25]), 1.7
-    gps = GridGPs(1, (size, size), whitened=False, prior="toeplitz", jitter=0.0)
+    gps = LatticeGPs(1, (size, size), whitened=False, prior="toeplitz", jitter=0.0)
     with torch.no_grad():
         gps.kernel.log_variance.fill_(math.log(variance))
         gps.posterior.mean.normal_()

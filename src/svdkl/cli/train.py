@@ -8,11 +8,10 @@ from typing import Annotated, Any
 import typer
 
 from svdkl.cli.arguments import DATA, DROP, JSON
-from svdkl.cli.config_file import check_request, read_request
 from svdkl.cli.data import listed
-from svdkl.cli.option_flags import as_options
 from svdkl.cli.output import InterruptedRun, amount_of_time, is_first_process, print_json, say
 from svdkl.cli.plan import show_plan
+from svdkl.cli.request import as_options, read_request
 
 
 @as_options
@@ -61,15 +60,17 @@ def train(
     request = read_request(
         data, folder, config, {**given, **options}, resume=resume, overwrite=overwrite, verbose=not quiet
     )
+    from svdkl.estimators.run import Prepared
+
+    prepared = Prepared(request, writes=not dry_run)
     if dry_run:
-        show_plan(request, json)
+        show_plan(prepared, json)
         return 0
-    check_request(request)
     if nproc > 1:
         from svdkl.cli.workers import launch
 
-        return launch(_for_one_process(command_line), nproc)
-    facts = _run(request)
+        return launch(_for_one_worker(command_line), nproc)
+    facts = _run(prepared)
     if is_first_process():
         if json:
             print_json(facts)
@@ -78,19 +79,21 @@ def train(
     return 0
 
 
-def _run(request: Any) -> dict[str, Any]:
+def _run(prepared: Any) -> dict[str, Any]:
+    """Train, say what was left out, and return the facts of the run."""
     from svdkl.estimators.run import run
     from svdkl.estimators.run_folder import is_unfinished
 
-    made = [folder for folder in (request.out, *request.out.parents) if not folder.exists()]
+    out = prepared.config.out
+    made = [folder for folder in (out, *out.parents) if not folder.exists()]
     try:
-        estimator, facts = run(request)
+        estimator, facts = run(prepared)
         if is_first_process():
-            _tell_ignored(estimator)
+            _tell_ignored(estimator.fitted_)
         return facts
     except KeyboardInterrupt:
-        if is_unfinished(request.out):
-            kept = f"the state after the last epoch is kept in {request.out}; go on by the same command with --resume"
+        if is_unfinished(out):
+            kept = f"the state after the last epoch is kept in {out}; go on by the same command with --resume"
         else:
             kept = "no epoch was over, so nothing is kept; the same command starts anew"
         raise InterruptedRun(f"Interrupted: {kept}.") from None
@@ -100,16 +103,16 @@ def _run(request: Any) -> dict[str, Any]:
                 folder.rmdir()
 
 
-def _tell_ignored(estimator: Any) -> None:
-    """One line on columns that hold nothing to learn from."""
-    ignored = [column for column in estimator.encoder_.schema.columns if column.kind == "ignored"]
+def _tell_ignored(fitted: Any) -> None:
+    """Warn in one line of columns that hold nothing to learn from."""
+    ignored = [column for column in fitted.encoder.schema.columns if column.kind == "ignored"]
     if ignored:
         names = listed([f"{column.name} ({column.reason})" for column in ignored])
         say(f"Warning: left out columns that tell nothing: {names}.")
 
 
-def _for_one_process(arguments: Sequence[str]) -> list[str]:
-    """The same command line without --nproc."""
+def _for_one_worker(arguments: Sequence[str]) -> list[str]:
+    """Return a command line without --nproc."""
     kept, rest = [], iter(arguments)
     for argument in rest:
         if argument == "--nproc":

@@ -6,21 +6,22 @@ No factorisation, no kernel and no posterior is left in it, so that other progra
 """
 
 import copy
+from functools import singledispatch
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import nn
 
-from svdkl.estimators.options import Model
+from svdkl.gp.additive import HeadState
 from svdkl.gp.bounding import BEND, LIMIT, SLOPE, STEEPNESS, Bounding
 from svdkl.gp.groups import Bank
 from svdkl.gp.head import GPHead
+from svdkl.gp.head_protocol import Head
 from svdkl.gp.marginals import Marginals, MarginalTables
 from svdkl.gp.prediction import LatentPoints, latent_points, predictive_moments, predictive_probabilities
 from svdkl.model import SVDKL
 from svdkl.shapes import Float, Tensor
-from svdkl.training.linear_head import PlainNet
 
 Reals = npt.NDArray[np.float64]
 
@@ -40,7 +41,7 @@ class FrozenBounding(nn.Module):
         return middle + torch.atan((z - middle) * STEEPNESS) / STEEPNESS
 
 
-class FrozenProcesses(nn.Module):
+class FrozenGPs(nn.Module):
     """GPs of one number of dimensions, of which only the tables of their marginals are left."""
 
     def __init__(self, bank: Bank, tables: MarginalTables) -> None:
@@ -67,19 +68,30 @@ class FrozenHead(nn.Module):
         super().__init__()
         with torch.no_grad():
             tables = head.state().tables
-        self.bounding = FrozenBounding(head.bounding)
+        self.bounding = FrozenBounding(head.gps.bounding)
         self.mixing, self.likelihood = copy.deepcopy(head.mixing), copy.deepcopy(head.likelihood)
-        self.banks = nn.ModuleList(FrozenProcesses(*pair) for pair in zip(head.members(), tables, strict=True))
-        _keep(self, "gp_order", head.gp_order)
+        self.banks = nn.ModuleList(FrozenGPs(*pair) for pair in zip(head.gps.members(), tables, strict=True))
+        _keep(self, "gp_order", head.gps.gp_order)
         _keep(self, "normal_points", head.normal_points)
 
-    def latents(self, h: Float[Tensor, "B Q"]) -> LatentPoints:
+    def latents(self, h: Float[Tensor, "B Q"], state: HeadState | None = None) -> LatentPoints:
         """Points that stand for q(g) of each row."""
         z = self.bounding(h.float())
         parts = [bank(z) for bank in self.banks]
         order = self.get_buffer("gp_order")
         mean, variance = (torch.cat(fields, -1)[:, order] for fields in zip(*parts, strict=True))
         return latent_points(self.likelihood, self.mixing, Marginals(mean, variance), self.get_buffer("normal_points"))
+
+
+@singledispatch
+def frozen(head: Head) -> Head | FrozenHead:
+    """Copy a head for prediction alone, without factorisations."""
+    return copy.deepcopy(head)
+
+
+@frozen.register
+def _(head: GPHead) -> FrozenHead:
+    return FrozenHead(head)
 
 
 class FrozenPredictor(nn.Module):
@@ -100,17 +112,13 @@ class FrozenPredictor(nn.Module):
 
     def __init__(
         self,
-        model: Model,
+        model: SVDKL,
         target_mean: Reals | None = None,
         target_scale: Reals | None = None,
         single_target: bool = False,
     ) -> None:
         super().__init__()
-        if isinstance(model, SVDKL):
-            self.net: nn.Module = copy.deepcopy(model.net)
-            self.last: FrozenHead | PlainNet = FrozenHead(model.head)
-        else:
-            self.net, self.last = nn.Identity(), copy.deepcopy(model)
+        self.net, self.head = copy.deepcopy(model.net), frozen(model.head)
         self.single_target = single_target
         if target_mean is not None and target_scale is not None:
             _keep(self, "target_mean", torch.from_numpy(target_mean))
@@ -119,7 +127,7 @@ class FrozenPredictor(nn.Module):
 
     def forward(self, rows: Tensor) -> tuple[Tensor, ...]:
         """Probabilities; or mean and standard deviation."""
-        latents, likelihood = self.last.latents(self.net(rows)), self.last.likelihood
+        latents, likelihood = self.head.latents(self.net(rows)), self.head.likelihood
         if likelihood.is_classifier:
             probabilities = predictive_probabilities(likelihood, latents)
             return (probabilities / probabilities.sum(1, keepdim=True),)

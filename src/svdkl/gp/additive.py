@@ -12,7 +12,7 @@ from svdkl.gp.fast.backends import require_backend
 from svdkl.gp.groups import Bank, lattice_sizes, make_groups
 from svdkl.gp.interpolation import interpolate
 from svdkl.gp.kernels import KernelLike
-from svdkl.gp.lattice_gps import GridGPs
+from svdkl.gp.lattice_gps import LatticeGPs
 from svdkl.gp.marginals import Marginals, MarginalTables
 from svdkl.gp.memory import refuse_if_too_large
 from svdkl.gp.posterior import FAMILY_CHOICES
@@ -36,6 +36,7 @@ class AdditiveGPs(nn.Module):
 
     def __init__(
         self,
+        *,
         num_features: int,
         dims_per_gp: int,
         groups: Sequence[Sequence[int]] | None,
@@ -63,7 +64,16 @@ class AdditiveGPs(nn.Module):
             members = [j for j, group in enumerate(self.groups) if len(group) == num_dims]
             sizes = lattice_sizes(grid_size, num_dims)
             refuse_if_too_large(len(members), sizes, posterior, prior)
-            part = GridGPs(len(members), sizes, kernel, posterior, whitened, prior, jitter, posterior_scale)
+            part = LatticeGPs(
+                len(members),
+                sizes,
+                kernel=kernel,
+                posterior=posterior,
+                whitened=whitened,
+                prior=prior,
+                jitter=jitter,
+                posterior_scale=posterior_scale,
+            )
             self.banks.append(Bank(part, [self.groups[j] for j in members], num_features))
             order += members
         inverse = torch.tensor(order).argsort()
@@ -93,17 +103,17 @@ class AdditiveGPs(nn.Module):
 
     def marginals(self, h: Float[Tensor, "B Q"], state: HeadState | None = None) -> Marginals:
         """Mean and variance of each q(f_ij)."""
-        h = self._enter(h)
+        h = self.enter(h)
         state = state or self.state()
-        parts = [t.at(p, self.interpolation) for t, p in zip(state.tables, self._positions(h), strict=True)]
+        parts = [t.at(p, self.interpolation) for t, p in zip(state.tables, self.positions(h), strict=True)]
         return Marginals(self._in_order([p.mean for p in parts]), self._in_order([p.variance for p in parts]))
 
     def prior_marginals(self, h: Float[Tensor, "B Q"], state: HeadState) -> Marginals:
         """The same under the prior."""
-        h = self._enter(h)
+        h = self.enter(h)
         parts = [
             bank.gps.prior_tables(prior, h.dtype).at(p, self.interpolation)
-            for bank, prior, p in zip(self.members(), state.priors, self._positions(h), strict=True)
+            for bank, prior, p in zip(self.members(), state.priors, self.positions(h), strict=True)
         ]
         return Marginals(self._in_order([p.mean for p in parts]), self._in_order([p.variance for p in parts]))
 
@@ -116,11 +126,11 @@ class AdditiveGPs(nn.Module):
     ) -> Float[Tensor, "T B J"]:
         """Joint draws of all f_j at these rows: each draw is one function, f^(t) = M u^(t)."""
         require_positive("num_samples", num_samples)
-        h = self._enter(h)
+        h = self.enter(h)
         state = state or self.state()
         parts = [
             interpolate(bank.gps.sample(prior, num_samples, h.dtype, generator), p)
-            for bank, prior, p in zip(self.members(), state.priors, self._positions(h), strict=True)
+            for bank, prior, p in zip(self.members(), state.priors, self.positions(h), strict=True)
         ]
         return self._in_order(parts)
 
@@ -139,7 +149,7 @@ class AdditiveGPs(nn.Module):
     def _dtype(self) -> torch.dtype:
         return torch.promote_types(self.bounding.location.dtype, torch.float32)
 
-    def _enter(self, h: Tensor) -> Tensor:
+    def enter(self, h: Tensor) -> Tensor:
         """Check the features and bring them to the head's precision, which is never below float32."""
         if h.dim() != 2 or h.shape[1] != self.num_features:
             raise ValueError(f"Expected features of shape (rows, {self.num_features}), got {tuple(h.shape)}.")
@@ -152,14 +162,14 @@ class AdditiveGPs(nn.Module):
             )
         return h.to(self._dtype())
 
-    def _positions(self, h: Tensor) -> list[Tensor]:
+    def positions(self, h: Tensor) -> list[Tensor]:
         """Positions on the lattice, (B, J, D) for each bank."""
         z = self.bounding(h)
         return [bank.positions(z) for bank in self.members()]
 
-    def _share_left(self, h: Tensor) -> Tensor:
+    def share_left(self, h: Tensor) -> Tensor:
         """What the data had left of each GP's variance when its prior was recentred."""
-        places = self._positions(self._enter(h))
+        places = self.positions(self.enter(h))
         parts = [interpolate(bank.gps.share_left, p) for bank, p in zip(self.members(), places, strict=True)]
         return self._in_order(parts).clamp(0, 1)
 
@@ -170,9 +180,9 @@ class AdditiveGPs(nn.Module):
     def _covariance(self, h: Tensor, other: Tensor, gp: int, prior: bool) -> Tensor:
         if not 0 <= gp < self.num_gps:
             raise ValueError(f"Expected a GP from 0 to {self.num_gps - 1}, got {gp}.")
-        h, other = self._enter(h), self._enter(other)
+        h, other = self.enter(h), self.enter(other)
         place = int(self.gp_order[gp])
-        for bank, left, right in zip(self.members(), self._positions(h), self._positions(other), strict=True):
+        for bank, left, right in zip(self.members(), self.positions(h), self.positions(other), strict=True):
             if place < bank.gps.num_gps:
                 gps = bank.gps
                 covariance = gps.prior_covariance if prior else gps.posterior_covariance

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from svdkl.gp.grid import Grid
-from svdkl.gp.lattice_gps import GridGPs
+from svdkl.gp.lattice_gps import LatticeGPs
 from svdkl.shapes import Float, Tensor
 
 Groups = tuple[tuple[int, ...], ...]
@@ -47,7 +47,7 @@ def make_groups(num_features: int, dims_per_gp: int = 1, groups: Sequence[Sequen
 class Bank(nn.Module):
     """GPs on one lattice, and which features each of them sees."""
 
-    def __init__(self, gps: GridGPs, groups: Sequence[tuple[int, ...]], num_features: int) -> None:
+    def __init__(self, gps: LatticeGPs, groups: Sequence[tuple[int, ...]], num_features: int) -> None:
         super().__init__()
         self.gps = gps
         self.register_buffer("features", torch.tensor(groups), persistent=False)

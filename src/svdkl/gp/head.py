@@ -9,24 +9,20 @@ from svdkl.gp.additive import AdditiveGPs, HeadState, require_choice, require_po
 from svdkl.gp.elbo import (
     ELBO,
     Part,
-    check_num_data,
-    check_sample_weight,
     evidence_lower_bound,
     expectation_over_marginals,
     expectation_over_samples,
 )
 from svdkl.gp.familiarity import Familiarity
+from svdkl.gp.head_protocol import Head, ParameterRoles
 from svdkl.gp.kernels import KernelLike
 from svdkl.gp.mixing import Mixing
 from svdkl.gp.prediction import (
     LatentPoints,
-    Prediction,
     Uncertainty,
     latent_points,
     point_dims,
     predictive_log_density,
-    predictive_moments,
-    predictive_probabilities,
     uncertainty,
 )
 from svdkl.gp.quadrature import normal_points
@@ -41,7 +37,7 @@ MOST_POINTS = 1024  # that are taken for the sake of exact moments
 POINTS_IN_CACHE, POINTS_IN_MEMORY = 2**20, 2**25
 
 
-class GPHead(AdditiveGPs):
+class GPHead(Head):
     """Additive Gaussian processes on features, mixed linearly into outputs with a likelihood.
 
     Parameters
@@ -86,6 +82,8 @@ class GPHead(AdditiveGPs):
         Relative jitter of the prior's factors.
     posterior_scale
         Standard deviation of q(u) at the start, relative to the prior's where whitened.
+    familiarity
+        What remembers which features come together, where its defaults are not wanted.
     """
 
     def __init__(
@@ -109,6 +107,7 @@ class GPHead(AdditiveGPs):
         learn_bounds: bool = False,
         jitter: float = 1e-6,
         posterior_scale: float = 0.01,
+        familiarity: Familiarity | None = None,
     ) -> None:
         require_choice("estimator", estimator, ESTIMATORS)
         require_choice("gps", gps, LAYOUTS)
@@ -116,32 +115,34 @@ class GPHead(AdditiveGPs):
         require_positive("num_samples", num_samples)
         if num_points is not None and (num_points < 2 or num_points % 2):
             raise ValueError(f"Expected num_points to be even and at least 2 (points come in pairs), got {num_points}.")
-        super().__init__(
-            num_features,
-            dims_per_gp,
-            groups,
-            grid_size,
-            kernel,
-            posterior,
-            whitened,
-            prior,
-            interpolation,
-            learn_bounds,
-            jitter,
-            posterior_scale,
-        )
+        super().__init__()
+        self.num_features = num_features
         self.num_outputs = num_outputs
+        self.layout = gps
         self.estimator = estimator
         self.num_samples = num_samples
-        num_gps = self.num_gps
+        self.gps = AdditiveGPs(
+            num_features=num_features,
+            dims_per_gp=dims_per_gp,
+            groups=groups,
+            grid_size=grid_size,
+            kernel=kernel,
+            posterior=posterior,
+            whitened=whitened,
+            prior=prior,
+            interpolation=interpolation,
+            learn_bounds=learn_bounds,
+            jitter=jitter,
+            posterior_scale=posterior_scale,
+        )
+        num_gps = self.gps.num_gps
         if gps == "outputs" and not (num_features == num_outputs == num_gps):
             raise ValueError(
                 f"Expected one feature and one GP for each of the {num_outputs} outputs with gps='outputs', got "
                 f"{num_features} features in {num_gps} groups: end the network in {num_outputs} features, or use "
                 f"gps='features'."
             )
-
-        self.familiarity = Familiarity(num_features)
+        self.familiarity = familiarity or Familiarity(num_features)
         self.mixing = Mixing(num_gps, num_outputs)
         self.likelihood = build_likelihood(likelihood, num_outputs)
         # With two points a dimension the second moments of the points are exact.
@@ -151,7 +152,9 @@ class GPHead(AdditiveGPs):
         self.register_buffer("normal_points", normal_points(num_points, num_dims).float(), persistent=False)
         self.normal_points: Tensor
 
-    # ---------------------------------------------------------------------------------------------------- training
+    def state(self) -> HeadState:
+        """Factorise priors and posteriors at the current parameters."""
+        return self.gps.state()
 
     def elbo(
         self,
@@ -162,120 +165,94 @@ class GPHead(AdditiveGPs):
         generator: torch.Generator | None = None,
         part: Part | None = None,
     ) -> ELBO:
-        """The evidence lower bound per datum, estimated on a minibatch.
-
-        Parameters
-        ----------
-        h, y
-            Features and targets of the minibatch.
-        num_data
-            N: rows of the whole training set.
-        sample_weight
-            How much each row counts.
-        generator
-            Source of the noise, where samples are drawn.
-        part
-            Where the rows stand in the minibatch, if they are only a part of it: with equal generators, the parts then
-            use the noise that the whole minibatch would.
-        """
+        """The evidence lower bound per datum, from a minibatch; see :meth:`svdkl.gp.head_protocol.Head.elbo`."""
         with torch.autocast(h.device.type, enabled=False):
-            h = self._enter(h)
-            if h.shape[0] == 0:
-                raise ValueError("Expected at least one row to estimate the bound on, got none.")
-            y = self.likelihood.targets(y, h.shape[0])
-            if not torch.compiler.is_compiling():
-                self.likelihood.check_range(y)
-                check_num_data(num_data)
-            if sample_weight is not None:
-                check_sample_weight(sample_weight, h.shape[0])
+            h = self.gps.enter(h)
+            y = self._minibatch_targets(y, len(h), num_data, sample_weight)
             state = self.state()
             if self.estimator == "joint":
-                f = self.sample_functions(h, self.num_samples, generator, state)
+                f = self.gps.sample_functions(h, self.num_samples, generator, state)
                 expected = expectation_over_samples(self.likelihood, self.mixing, f, y)
             else:
-                marginals = self.marginals(h, state)
+                marginals = self.gps.marginals(h, state)
                 expected = expectation_over_marginals(
                     self.likelihood, self.mixing, marginals, y, self.num_samples, generator, part
                 )
-            return evidence_lower_bound(expected, self.kl(state), num_data, sample_weight)
-
-    # -------------------------------------------------------------------------------------------------- prediction
+            return evidence_lower_bound(expected, self.gps.kl(state), num_data, sample_weight)
 
     def latents(self, h: Float[Tensor, "B Q"], state: HeadState | None = None) -> LatentPoints:
         """Points that stand for q(g) of each row."""
-        return latent_points(self.likelihood, self.mixing, self.marginals(h, state), self.normal_points)
+        return latent_points(self.likelihood, self.mixing, self.gps.marginals(h, state), self.normal_points)
 
-    def predict_proba(self, h: Float[Tensor, "B Q"], state: HeadState | None = None) -> Float[Tensor, "B C"]:
-        """Class probabilities; deterministic, and no row depends on another."""
-        if not self.likelihood.is_classifier:
-            raise ValueError(
-                f"Expected a likelihood of classes for predict_proba, got {type(self.likelihood).__name__}: use "
-                f"predict for the mean and variance of the targets."
-            )
-        known = state or self.state()
-        return self._in_parts(h, lambda part: predictive_probabilities(self.likelihood, self.latents(part, known)))
+    def latent_gaussian(
+        self, h: Float[Tensor, "B Q"], state: HeadState | None = None
+    ) -> tuple[Float[Tensor, "B C"], Float[Tensor, "B C"]]:
+        """Mean and variance of g for each row."""
+        return self.mixing.gaussian(*self.gps.marginals(h, state))
 
-    def predict(self, h: Float[Tensor, "B Q"], state: HeadState | None = None) -> Prediction:
-        """Mean and variance of the targets."""
-        if self.likelihood.is_classifier:
-            raise ValueError(
-                f"Expected a likelihood of real targets or counts for predict, got {type(self.likelihood).__name__}: "
-                f"use predict_proba for class probabilities."
-            )
-        known = state or self.state()
-        return self._in_parts(h, lambda part: predictive_moments(self.likelihood, self.latents(part, known)))
+    def latent_draws(
+        self,
+        h: Float[Tensor, "B Q"],
+        num_samples: int,
+        generator: torch.Generator | None = None,
+        state: HeadState | None = None,
+    ) -> Float[Tensor, "T B C"]:
+        """Draws of g; each draw is one function of all rows."""
+        return self.mixing(self.gps.sample_functions(h, num_samples, generator, state))
 
     def log_predictive(self, h: Float[Tensor, "B Q"], y: Tensor, state: HeadState | None = None) -> Float[Tensor, "B"]:
-        """Log p(y_i | x_i) of each row."""
-        h = self._enter(h)
+        """Return log p(y_i | x_i) for each row."""
+        h = self.gps.enter(h)
         y = self.likelihood.targets(y, h.shape[0])
         self.likelihood.check_range(y)
         known = state or self.state()
 
         def density(part: Tensor, targets: Tensor) -> Tensor:
-            marginals = self.marginals(part, known)
+            marginals = self.gps.marginals(part, known)
             return predictive_log_density(self.likelihood, self.mixing, marginals, self.normal_points, targets)
 
         return self._in_parts(h, density, y)
 
     def uncertainty(self, h: Float[Tensor, "B Q"], state: HeadState | None = None) -> Uncertainty:
         """Where the uncertainty of each row's prediction comes from."""
-        h = self._enter(h)
-        covariances = 2 * len(self.familiarity.rows)  # of a row, in float64
+        h = self.gps.enter(h)
+        covariances = 2 * len(self.familiarity.rows)  # numbers that a row needs, in float64
         strangeness = self._in_parts(h, self.familiarity.strangeness, values=covariances)
         return self._uncertainty(h, strangeness, state)
 
     @torch.no_grad()
     def usual_scores(self) -> Float[Tensor, "B"]:
-        """``ood_score`` of the training rows that are remembered, each as if it were not: how high it is for new rows
-        like those of training.
-        """
-        return self._uncertainty(self._enter(self.familiarity.rows), self.familiarity.usual()).ood_score
+        """``ood_score`` of each training row that is remembered, as if that row had not been seen.
 
-    def forward(self, h: Float[Tensor, "B Q"]) -> Float[Tensor, "B C"]:
-        """What the layer that this head replaces gave: logits, of which softmax or sigmoid are the predictive
-        probabilities, or the mean of other targets.
+        New rows like those of training have such scores.
         """
-        if self.likelihood.is_classifier:
-            return self.likelihood.logits(self.predict_proba(h))
-        return self.predict(h).mean
+        return self._uncertainty(self.gps.enter(self.familiarity.rows), self.familiarity.usual()).ood_score
 
-    # ---------------------------------------------------------------------------------------------------- internal
+    def roles(self) -> ParameterRoles:
+        """All parameters by their role in training."""
+        lattices = [bank.gps for bank in self.gps.members()]
+        return ParameterRoles(
+            weights=[],
+            outputs=[*self.mixing.parameters(), *self.likelihood.parameters(), *self.gps.bounding.parameters()],
+            posterior=[p for gps in lattices for p in gps.posterior.parameters()],
+            kernels=[p for gps in lattices for p in gps.kernel.parameters()],
+        )
 
     def _uncertainty(self, h: Tensor, strangeness: Tensor, state: HeadState | None = None) -> Uncertainty:
         known = state or self.state()
 
         def split(part: Tensor, strange: Tensor) -> Uncertainty:
-            posterior, prior = self.marginals(part, known), self.prior_marginals(part, known)
+            posterior, prior = self.gps.marginals(part, known), self.gps.prior_marginals(part, known)
             points = latent_points(self.likelihood, self.mixing, posterior, self.normal_points)
-            share_left = self._share_left(part)
+            share_left = self.gps.share_left(part)
             return uncertainty(self.likelihood, self.mixing, points, posterior, prior, share_left, strange)
 
         return self._in_parts(h, split, strangeness)
 
     def _in_parts(self, h: Tensor, function: Callable[..., Any], *others: Tensor, values: int = 0) -> Any:
-        """Call a function of rows, and of what else has a row for each, on as many at a time as there is room for
-        their latent points, or for so many values of each if those are more.
+        """Call a function of rows on as many rows at a time as there is room for.
+
+        A row takes as many numbers as its latent points have, or ``values`` if that is more.
         """
         with torch.autocast(h.device.type, enabled=False):
             room = POINTS_IN_CACHE if h.device.type == "cpu" else POINTS_IN_MEMORY

@@ -20,7 +20,7 @@ PRIOR_FORMS = ("auto", "toeplitz", "circulant")
 RING_MARGIN = 1 / 8  # of a ring left free of data at either end of an axis
 
 
-class GridGPs(nn.Module):
+class LatticeGPs(nn.Module):
     """Independent GPs f_j = M u_j, u_j ~ N(centre_j, K_j), with the approximate posterior q(u_j).
 
     The prior's centre is zero, as in the paper, until :meth:`recentre` moves it. What is parameterised is u - centre.

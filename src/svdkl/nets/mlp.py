@@ -7,7 +7,7 @@ from torch import nn
 from svdkl.nets.dropout import Dropout
 from svdkl.shapes import Float, Tensor
 
-_ACTIVATIONS: dict[str, type[nn.Module]] = {
+ACTIVATIONS: dict[str, type[nn.Module]] = {
     "relu": nn.ReLU,
     "gelu": nn.GELU,
     "silu": nn.SiLU,
@@ -30,12 +30,12 @@ class MLP(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        if activation not in _ACTIVATIONS:
-            raise ValueError(f"Expected an activation out of {', '.join(_ACTIVATIONS)}, got {activation!r}.")
+        if activation not in ACTIVATIONS:
+            raise ValueError(f"Expected an activation out of {', '.join(ACTIVATIONS)}, got {activation!r}.")
         layers: list[nn.Module] = []
         width = in_features
         for size in hidden:
-            layers += [nn.Linear(width, size), _ACTIVATIONS[activation]()]
+            layers += [nn.Linear(width, size), ACTIVATIONS[activation]()]
             if dropout > 0:
                 layers.append(Dropout(dropout))
             width = size

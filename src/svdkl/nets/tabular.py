@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from svdkl.nets.dropout import Dropout
-from svdkl.nets.mlp import _ACTIVATIONS, MLP
+from svdkl.nets.mlp import ACTIVATIONS, MLP
 from svdkl.shapes import Float, Tensor
 from svdkl.tables.layout import Codes, Flag, Layout, Number
 
@@ -190,7 +190,7 @@ class TabularNet(nn.Module):
         width = len(places) - len(codes) + len(levels) + sum(part.num_features for part in encodings)
         width += sum(table.embedding_dim for table in tables)
         if normalise or residual:
-            kind = _ACTIVATIONS[activation]
+            kind = ACTIVATIONS[activation]
             self.layers: nn.Module = _Blocks(width, hidden, out_features, kind, dropout, normalise, residual)
         else:
             self.layers = MLP(width, hidden, out_features, activation, dropout)
@@ -235,7 +235,7 @@ def _check(layout: Layout, embedding_dim: Any, encoding: str, activation: str, d
         raise ValueError(f"Expected embedding_dim to be 'auto' or at least 1, got {embedding_dim!r}.")
     if encoding not in _ENCODINGS:
         raise ValueError(f"Expected an encoding out of {', '.join(_ENCODINGS)}, got {encoding!r}.")
-    if activation not in _ACTIVATIONS:
-        raise ValueError(f"Expected an activation out of {', '.join(_ACTIVATIONS)}, got {activation!r}.")
+    if activation not in ACTIVATIONS:
+        raise ValueError(f"Expected an activation out of {', '.join(ACTIVATIONS)}, got {activation!r}.")
     if not 0 <= dropout < 1:
         raise ValueError(f"Expected dropout from 0 to below 1, got {dropout}.")

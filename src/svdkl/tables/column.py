@@ -5,7 +5,7 @@ import decimal
 import fractions
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
+Index = npt.NDArray[np.int64]
 Storage = Literal["number", "boolean", "text", "category", "time"]
 
 
@@ -43,6 +44,12 @@ class Column:
     def is_empty(self) -> bool:
         """Whether no value is there: then the storage tells nothing."""
         return len(self.values) == 0 or (self.missing is not None and bool(self.missing.all()))
+
+    def take(self, rows: Index) -> "Column":
+        """Return these rows, in this order. The labels stay what they are, so some may occur in no row."""
+        return replace(
+            self, values=self.values[rows], missing=None if self.missing is None else some(self.missing[rows])
+        )
 
 
 def read_array(name: str, values: Array) -> Column:

@@ -10,9 +10,9 @@ from svdkl.shapes import Float, Tensor
 from svdkl.tables.bins import Task, read_target
 from svdkl.tables.column_encoder import encode_column
 from svdkl.tables.column_learner import Limits, Sample, fit_column
-from svdkl.tables.frames import Table, open_table
 from svdkl.tables.layout import Layout
 from svdkl.tables.schema import IgnoredColumn, Schema
+from svdkl.tables.table import Table, open_table
 
 FORMAT = "svdkl tabular encoder, version 1"
 SAMPLE = 100_000  # rows that scales and bins are chosen from,
@@ -90,7 +90,7 @@ class TabularEncoder:
         rows = self._sample(table)
         sample = Sample(rows, None if y is None else read_target(y, table.num_rows, rows, task))
         limits = Limits(self.max_categories, self.min_count, self.num_bins)
-        columns = tuple(fit_column(table.read(i), sample, limits) for i in range(len(table.names)))
+        columns = tuple(fit_column(table.column(i), sample, limits) for i in range(len(table.names)))
         schema = Schema(columns, table.named)
         if not schema.features(self.max_onehot):
             raise ValueError(
@@ -109,7 +109,7 @@ class TabularEncoder:
         matrix = np.empty((table.num_rows, ends[-1]), np.float32)
         for column, place, width, end in zip(schema.columns, places, widths, ends):
             if width:
-                encode_column(column, table.read(place), matrix[:, end - width : end])
+                encode_column(column, table.column(place), matrix[:, end - width : end])
         return torch.from_numpy(matrix)
 
     def to_json(self) -> dict[str, Any]:

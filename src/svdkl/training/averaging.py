@@ -12,8 +12,6 @@ from torch import nn
 
 from svdkl.shapes import Tensor
 
-EARLY = 9  # the average reaches back over one in so many of all steps, until it reaches back as far as it is meant to
-
 
 class Average:
     """An exponential average of all floating-point parameters and buffers.
@@ -22,10 +20,12 @@ class Average:
     ----------
     decay
         Share of the average that a step leaves; 0 for the weights as they are.
+    start
+        After n steps the share is n / (n + start) at most, so that the average soon forgets the first weights.
     """
 
-    def __init__(self, module: nn.Module, decay: float) -> None:
-        self.decay = decay
+    def __init__(self, module: nn.Module, decay: float, start: int = 9) -> None:
+        self.decay, self.start = decay, start
         self.steps = 0
         self._live = {name: t for name, t in module.state_dict().items() if t.is_floating_point()}
         self._mean = {name: t.clone() for name, t in self._live.items()}
@@ -34,7 +34,7 @@ class Average:
     def update(self) -> None:
         """Take in the module's present weights."""
         self.steps += 1
-        decay = min(self.decay, self.steps / (EARLY + self.steps))
+        decay = min(self.decay, self.steps / (self.start + self.steps))
         torch._foreach_lerp_(list(self._mean.values()), list(self._live.values()), 1 - decay)
 
     @contextmanager

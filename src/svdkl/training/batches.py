@@ -10,7 +10,7 @@ import torch
 
 from svdkl.gp.elbo import Part
 from svdkl.shapes import Tensor
-from svdkl.training.distributed import Processes
+from svdkl.training.distributed import WorkerGroup
 
 EVALUATION_ROWS = 16_384  # at a time,
 EVALUATION_NUMBERS = 2**20  # and of images as many as hold so many numbers: their layers are large
@@ -50,6 +50,7 @@ class Source(ABC):
 
     num_rows: int  # N, of all processes
     device: torch.device
+    waited: float = 0.0  # seconds that training has waited for rows so far
 
     @property
     def facts(self) -> dict[str, int]:
@@ -61,7 +62,7 @@ class Source(ABC):
         """Batches of an epoch."""
 
     @abstractmethod
-    def batches(self, epoch: int, batch_size: int, generator: torch.Generator, processes: Processes) -> Iterator[Rows]:
+    def batches(self, epoch: int, batch_size: int, generator: torch.Generator, workers: WorkerGroup) -> Iterator[Rows]:
         """The share of every batch of an epoch that is for this process; it may be empty in the last ones.
 
         Parameters
@@ -69,16 +70,16 @@ class Source(ABC):
         epoch
             Of the run.
         generator
-            Seeded for this epoch alike in all processes.
+            Seeded for this epoch alike in all workers.
         """
 
     @abstractmethod
     def targets(self) -> tuple[Tensor, Tensor | None]:
-        """Targets and weights of the rows or, where they are too many, of a sample; the same in all processes."""
+        """Targets and weights of the rows or, where they are too many, of a sample; the same in all workers."""
 
     @abstractmethod
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
-        """Inputs of so many random rows, the same in all processes."""
+        """Inputs of so many random rows, the same in all workers."""
 
     @abstractmethod
     def mapped(self, function: Callable[[Tensor], Tensor]) -> "Source":
@@ -103,17 +104,17 @@ class InMemory(Source):
         whole, left = divmod(len(self.rows), batch_size)
         return max(1, whole + (left > 1))
 
-    def batches(self, epoch: int, batch_size: int, generator: torch.Generator, processes: Processes) -> Iterator[Rows]:
+    def batches(self, epoch: int, batch_size: int, generator: torch.Generator, workers: WorkerGroup) -> Iterator[Rows]:
         """Each row once, in random order; the last batch takes what is left.
 
         A single row that is left joins the batch before it: networks that normalise over a batch cannot take it alone.
         """
         order = torch.randperm(len(self.rows), generator=generator)
         for index in order.tensor_split(torch.arange(1, self.steps(batch_size)) * batch_size):
-            if processes.size == 1:
+            if workers.size == 1:
                 yield self.rows.take(index)
             else:
-                share = _share(processes, len(index))
+                share = _share(workers, len(index))
                 yield self.rows.take(index[share], Part(share.start, len(index)))
 
     def targets(self) -> tuple[Tensor, Tensor | None]:
@@ -129,11 +130,11 @@ class InMemory(Source):
         return InMemory(map_rows(self.rows, function))
 
 
-def _share(processes: Processes, count: int) -> slice:
+def _share(workers: WorkerGroup, count: int) -> slice:
     """A process's part of a batch; a batch that would leave one of them a single row is all for the first."""
-    if count >= 2 * processes.size:
-        return processes.share(count)
-    return slice(0, count) if processes.first else slice(count, count)
+    if count >= 2 * workers.size:
+        return workers.share(count)
+    return slice(0, count) if workers.first else slice(count, count)
 
 
 def rows_at_once(x: Tensor) -> int:

@@ -20,12 +20,10 @@ from svdkl.shapes import Float, Tensor
 from svdkl.training.averaging import Average
 from svdkl.training.batches import Rows, rows_at_once
 from svdkl.training.checkpoint import Snapshot, optimiser_tensors, restore_optimiser
-from svdkl.training.distributed import ALONE, Processes
+from svdkl.training.distributed import ALONE, WorkerGroup
 from svdkl.training.guard import snapshot
 
 AS_IS, SCALED = "as it is", "scaled"
-# Of log T before any row is seen: rows that are all predicted right have no best temperature above zero.
-PRIOR_DEVIATION = 0.5
 LOG_TEMPERATURES = torch.arange(-16, 25, dtype=torch.float64) / 16  # from 0.37 to 4.5
 
 PARTS = ("module", "optimiser", "average")  # of a standing, that are tensors
@@ -48,7 +46,8 @@ def held_out_score(
     log_predictive: Callable[[Rows], Tensor],
     probabilities: Callable[[Rows], Tensor] | None,
     held_out: Rows,
-    processes: Processes = ALONE,
+    workers: WorkerGroup = ALONE,
+    temperature_spread: float = 0.5,
 ) -> Score:
     """Score the held-out rows, of which each process takes its share.
 
@@ -58,10 +57,12 @@ def held_out_score(
         Log p(y_i) of each row.
     probabilities
         Of all classes, (rows, C), where the targets are labels 0..C-1; they say it all then.
+    temperature_spread
+        Deviation of log T before any row is seen: rows that are all predicted right have no best T above zero.
     """
     # Weights, the loss as it is, and that of each temperature.
     numbers = torch.zeros(2 + (0 if probabilities is None else len(LOG_TEMPERATURES)), dtype=torch.float64)
-    for index in torch.arange(len(held_out))[processes.share(len(held_out))].split(rows_at_once(held_out.x)):
+    for index in torch.arange(len(held_out))[workers.share(len(held_out))].split(rows_at_once(held_out.x)):
         rows = held_out.take(index)
         weight = torch.ones(len(rows), device=rows.x.device) if rows.weight is None else rows.weight
         numbers[0] += float(weight.sum())
@@ -72,11 +73,11 @@ def held_out_score(
                 numbers[1:] += _losses(probabilities(rows), rows.y, weight)
         except NonFiniteFeaturesError:
             numbers[1:] = math.inf
-    weights, *losses = processes.sums(numbers.tolist())
+    weights, *losses = workers.sums(numbers.tolist())
     as_is, *scaled = (_finite(loss / max(weights, 1e-300)) for loss in losses)
     if not scaled:
         return Score(as_is, None)
-    priors = (0.5 * (LOG_TEMPERATURES / PRIOR_DEVIATION).square() / max(weights, 1e-300)).tolist()
+    priors = (0.5 * (LOG_TEMPERATURES / temperature_spread).square() / max(weights, 1e-300)).tolist()
     return Score(as_is, _lowest([loss + prior for loss, prior in zip(scaled, priors)]))
 
 
@@ -198,8 +199,3 @@ class Progress:
         self.epoch = numbers["epoch"]
         self.best = {key: Best(score, epoch, standings[str(epoch)]) for key, (score, epoch) in numbers["best"].items()}
         return standings[NOW]
-
-
-def state_to_scale(standings: Mapping[str, Standing]) -> dict[str, Tensor] | None:
-    """The averaged weights of the epoch that is best after a temperature; None if it is the best as it is, too."""
-    return None if standings[SCALED] is standings[AS_IS] else standings[SCALED].averaged

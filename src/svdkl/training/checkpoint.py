@@ -7,7 +7,7 @@ and then renamed over it, so a crash or a full disk at any moment leaves the las
 import contextlib
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from torch import nn
 
 from svdkl.shapes import Tensor
 
-FORMAT = "svdkl-checkpoint-5"
+FORMAT = "svdkl-checkpoint-6"
 
 
 @dataclass(frozen=True)
@@ -38,24 +38,24 @@ class Checkpoint:
     ----------
     run
         What the run is told, in plain values. A snapshot of a run that was told otherwise is refused.
-    followers
-        Who is told of every snapshot that is saved.
+    on_save
+        Called with every snapshot that is saved.
     """
 
     def __init__(
         self,
         path: Path,
         run: Mapping[str, Any] | None = None,
-        followers: Sequence[Callable[[Snapshot], None]] = (),
+        on_save: Callable[[Snapshot], None] | None = None,
     ) -> None:
         self.path = path
         self.run = run
-        self.followers = followers
+        self.on_save = on_save
 
     def save(self, snapshot: Snapshot) -> None:
         """Replace the snapshot on disk, all or nothing."""
-        for follow in self.followers:
-            follow(snapshot)
+        if self.on_save is not None:
+            self.on_save(snapshot)
         flat = {
             f"{group}/{name}": tensor.detach().contiguous().clone()
             for group, tensors in snapshot.tensors.items()

@@ -8,6 +8,76 @@ RECIPES = ("dnn", "dnn_plus", "dnn_gp", "svdkl")
 WITH_HEAD = ("dnn_gp", "svdkl")
 
 
+def _check_numbers(config: "TrainingConfig | WarmStartConfig | EvidenceConfig") -> None:
+    """Raise a ValueError for the first number that is negative or not finite."""
+    for field in fields(config):
+        value = getattr(config, field.name)
+        if isinstance(value, (int, float)) and not (math.isfinite(value) and value >= 0):
+            raise ValueError(f"Expected {field.name} to be finite and at least 0, got {value}.")
+
+
+@dataclass(frozen=True)
+class WarmStartConfig:
+    """How a head starts that is to equal a linear layer; see :func:`svdkl.training.warm_start.start_from_linear`.
+
+    Attributes
+    ----------
+    rows_seen
+        q(u) starts as the posterior after so many rows, with noise as large as the features' spread. So q is narrow
+        where the sample has rows and the prior elsewhere, and ``ood_score`` means something from the first step.
+    narrow
+        Deviation of f at the start, in units of the features' spread, for families that cannot hold that posterior.
+        Small beside the spread, so that these start near the layer too.
+    longest, longest_on_ring
+        Longest lengthscale to start from, as a share of the axis. A function on a ring has to come back to where it
+        starts across the ring's gap, so its lengthscale is shorter.
+    long_period
+        Period that a periodic kernel starts from, as a share of the axis. Above 1 no function is forced to repeat.
+    """
+
+    rows_seen: int = 30_000
+    narrow: float = 0.03
+    longest: float = 0.5
+    longest_on_ring: float = 0.03
+    long_period: float = 2.5
+
+    def __post_init__(self) -> None:
+        _check_numbers(self)
+
+
+@dataclass(frozen=True)
+class EvidenceConfig:
+    """How the posterior is fitted once more to held-out rows; see :mod:`svdkl.training.evidence`.
+
+    Attributes
+    ----------
+    steps, rate
+        Steps, and the size of the first one. A step takes milliseconds, since the features are computed once.
+    amplitude
+        How far a function is expected to be off its centre at the start, at most, as a share of its own spread. The
+        network has learned the function, so it is less than all of the spread.
+    factor_spread
+        Prior deviation of the logarithm of the factor on all outputs. A few held-out rows that are all predicted well
+        are no proof of certainty, so the factor stays near 1 until many rows tell otherwise.
+    expected_rows
+        Rows that the noise at the end of training counts for. That held-out rows are few and all hit closely is no
+        proof that none is far off; where they are many, three more are nothing.
+    max_rows, max_values
+        Rows of a step at most, and rows times GPs. More than that add little to the gradient of so few parameters.
+    """
+
+    steps: int = 200
+    rate: float = 2e-2
+    amplitude: float = 0.3
+    factor_spread: float = 0.3
+    expected_rows: int = 3
+    max_rows: int = 16_384
+    max_values: int = 819_200
+
+    def __post_init__(self) -> None:
+        _check_numbers(self)
+
+
 @dataclass(frozen=True)
 class TrainingConfig:
     """The recipe and its numbers. With every recipe the network may see the same number of epochs in all.
@@ -35,8 +105,19 @@ class TrainingConfig:
     averaging
         Decay of the running average of all weights, which is what is scored and kept, in a step of ``batch_size`` rows;
         0 for none.
+    averaging_start
+        Until the average reaches back as far as its decay says, it reaches back over one step in so many of all. So
+        the first, poor weights are soon forgotten.
+    kernel_every
+        Kernels take part in one step of so many. They change slowly, and the gradient of their factors is a notable
+        part of what a head costs.
     clip
         Largest norm of the gradient.
+    temperature_spread
+        Prior deviation of the logarithm of the temperature that held-out scores are computed with. Rows that are all
+        predicted right would have no best temperature above zero.
+    warm_start_config, evidence_config
+        The numbers of the second and the fourth stage.
     """
 
     recipe: str = "svdkl"
@@ -49,22 +130,22 @@ class TrainingConfig:
     kernel_rate: float = 1e-3
     weight_decay: float = 0.1
     averaging: float = 0.998
+    averaging_start: int = 9
+    kernel_every: int = 4
     warmup_steps: int = 50
     clip: float = 5.0
     patience: int = 5
     evidence: bool = True
-    evidence_steps: int = 200
-    evidence_rate: float = 2e-2
+    temperature_spread: float = 0.5
+    warm_start_config: WarmStartConfig = WarmStartConfig()
+    evidence_config: EvidenceConfig = EvidenceConfig()
     seed: int = 0
 
     def __post_init__(self) -> None:
         if self.recipe not in RECIPES:
             raise ValueError(f"Expected recipe to be one of {', '.join(RECIPES)}, got {self.recipe!r}.")
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if isinstance(value, (int, float)) and not (math.isfinite(value) and value >= 0):
-                raise ValueError(f"Expected {field.name} to be finite and at least 0, got {value}.")
-        for name in ("batch_size", "joint_batch_size", "clip", "patience"):
+        _check_numbers(self)
+        for name in ("batch_size", "joint_batch_size", "kernel_every", "clip", "patience", "temperature_spread"):
             value = getattr(self, name)
             if value is not None and value <= 0:
                 raise ValueError(f"Expected {name} to be above 0, got {value}.")

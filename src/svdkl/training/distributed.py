@@ -1,7 +1,7 @@
 """The processes that train one model together, by plain torch.distributed.
 
 Each process has a share of every batch and the whole model. A step's gradient is the sum over the rows of the batch in
-all processes, divided by their number: what one process with the whole batch would have. So nothing else in training
+all workers, divided by their number: what one process with the whole batch would have. So nothing else in training
 depends on how many processes there are: neither the batch size that the user typed, nor the weight of the KL.
 """
 
@@ -27,7 +27,7 @@ class LostProcessError(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Processes:
+class WorkerGroup:
     """One process among all that train together. With ``size`` 1 nothing is sent anywhere.
 
     Attributes
@@ -54,7 +54,7 @@ class Processes:
         Parameters
         ----------
         loss
-            Of this process; not finite if there is no gradient to trust, which then holds for all processes.
+            Of this process; not finite if there is no gradient to trust, which then holds for all workers.
         num_rows
             That the mean was taken over; a process without rows in the last batch takes part with 0.
 
@@ -87,7 +87,7 @@ class Processes:
         return float(joined[0]) / rows
 
     def sums(self, numbers: Sequence[float]) -> list[float]:
-        """Sums over all processes."""
+        """Sums over all workers."""
         if self.size == 1:
             return list(numbers)
         total = torch.tensor(numbers, dtype=torch.float64, device=_device())
@@ -122,21 +122,21 @@ class Processes:
             ) from error
 
 
-ALONE = Processes()
+ALONE = WorkerGroup()
 
 
-def joined() -> Processes:
+def joined() -> WorkerGroup:
     """The group of processes that this one is in."""
     if dist.is_available() and dist.is_initialized():
-        return Processes(dist.get_rank(), dist.get_world_size())
+        return WorkerGroup(dist.get_rank(), dist.get_world_size())
     return ALONE
 
 
 @contextmanager
-def group(device: str = "auto") -> Iterator[Processes]:
+def group(device: str = "auto") -> Iterator[WorkerGroup]:
     """The group that exists, or the one that torchrun has started this process for, or this process alone.
 
-    Processes that train on GPUs, one each, talk through them; others, or more than there are GPUs, do not. Where there
+    Workers that train on GPUs, one each, talk through them; others, or more than there are GPUs, do not. Where there
     are GPUs, a launcher has to say how many processes share them (LOCAL_WORLD_SIZE, as torchrun does).
     """
     size = int(os.environ.get("WORLD_SIZE", "1"))

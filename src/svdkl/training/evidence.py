@@ -18,27 +18,21 @@ from svdkl.gp.head import GPHead
 from svdkl.model import SVDKL
 from svdkl.shapes import Float, Tensor
 from svdkl.training.batches import Rows, map_rows
-from svdkl.training.config import TrainingConfig
+from svdkl.training.config import EvidenceConfig, TrainingConfig
 from svdkl.training.guard import Guard
 from svdkl.training.optimisers import make_optimiser, rate_factor, set_rates
 
-EXPECTED_ROWS = 3  # that the noise which training ended with counts for
 SMALLEST_VARIANCE = 1e-8  # of standardised targets
-
-AMPLITUDE = 0.3  # of a function's own spread: how far it is expected to be off its centre, to start with, at most
-FACTOR_SPREAD = 0.3  # of the logarithm of the factor on the outputs, before any held-out row is seen
-MAX_ROWS, MAX_VALUES = 16_384, 819_200  # of a step: more than that add little to the gradient of so few parameters
 
 
 class ExpectedNoise:
-    """A noise like that which training ended with, as if a few more rows had shown it.
+    """A noise like that which training ended with, as if so many more rows had shown it.
 
-    That held-out rows are few and all of them hit closely is no proof that none is far off; where they are many, three
-    more are nothing. Targets that are not real have no noise, and no such expectation.
+    Targets that are not real have no noise, and no such expectation.
     """
 
-    def __init__(self, head: GPHead) -> None:
-        self.likelihood = head.likelihood
+    def __init__(self, head: GPHead, num_rows: int) -> None:
+        self.likelihood, self.num_rows = head.likelihood, num_rows
         self.dtype = head.mixing.weight.dtype
         with torch.no_grad():
             zero = torch.zeros_like(head.mixing.bias).unsqueeze(0)
@@ -49,7 +43,7 @@ class ExpectedNoise:
         if self.variance is None:
             return 0.0
         residual = self.variance.sqrt().to(self.dtype).unsqueeze(0)
-        return -EXPECTED_ROWS * self.likelihood.log_prob(torch.zeros_like(residual), residual).sum()
+        return -self.num_rows * self.likelihood.log_prob(torch.zeros_like(residual), residual).sum()
 
     @torch.no_grad()
     def start(self, head: GPHead, rows: Rows, spread: Float[Tensor, "J"]) -> float:
@@ -60,10 +54,10 @@ class ExpectedNoise:
         """
         if self.variance is None:
             return float("inf")
-        mean = head.mixing(head.marginals(rows.x).mean)
+        mean = head.mixing(head.gps.marginals(rows.x).mean)
         weight = (mean.new_ones(len(mean)) if rows.weight is None else rows.weight).double()
         squares = weight @ (self.likelihood.targets(rows.y, len(mean)) - mean).double().square()
-        residual = (squares + EXPECTED_ROWS * self.variance) / (weight.sum() + EXPECTED_ROWS)
+        residual = (squares + self.num_rows * self.variance) / (weight.sum() + self.num_rows)
         residual = residual.clamp_min(SMALLEST_VARIANCE)
         self.likelihood.set_noise(residual)
         outputs = head.mixing.weight.double().square() @ spread.square()
@@ -72,27 +66,28 @@ class ExpectedNoise:
 
 def fit_held_out_evidence(model: SVDKL, held_out: Rows, config: TrainingConfig, generator: torch.Generator) -> None:
     """Fit the head's posterior, kernels, noise and, for classes, a temperature to the held-out rows."""
-    head = model.head
+    head, numbers = model.gp_head, config.evidence_config
     rows = map_rows(held_out, model.net.eval())
-    spread, noise = _spread(head, rows.x), ExpectedNoise(head)
-    share = min(AMPLITUDE, noise.start(head, rows.take(slice(0, MAX_ROWS)), spread))
-    gps = [bank.gps for bank in head.members()]
+    first = rows.take(slice(0, numbers.max_rows))
+    spread, noise = _spread(head, first.x), ExpectedNoise(head, numbers.expected_rows)
+    share = min(numbers.amplitude, noise.start(head, first, spread))
+    gps = [bank.gps for bank in head.gps.members()]
     with torch.no_grad():
         for part in gps:
-            members = [j for j, group in enumerate(head.groups) if len(group) == part.grid.num_dims]
+            members = [j for j, group in enumerate(head.gps.groups) if len(group) == part.grid.num_dims]
             amplitude = share * spread[members]
             part.recentre()
             part.kernel.log_variance.copy_(2 * amplitude.log())
             part.posterior.set_scale(torch.ones_like(amplitude) if part.posterior.whitened else amplitude)
-    tempered = _Tempered(head)
+    tempered = _Tempered(head, numbers.factor_spread)
     parameters = [p for part in gps for p in (*part.posterior.parameters(), *part.kernel.parameters())]
     if head.likelihood.is_classifier:
         parameters.append(tempered.log_factor)
     parameters += head.likelihood.parameters()
-    optimiser = make_optimiser([{"params": parameters, "rate": config.evidence_rate}])
-    guard, at_most = Guard(tempered, optimiser), rows_of_a_step(head)
-    for step in range(config.evidence_steps):
-        factor = rate_factor(step, config.evidence_steps, 0) * guard.slowdown
+    optimiser = make_optimiser([{"params": parameters, "rate": numbers.rate}])
+    guard, at_most = Guard(tempered, optimiser), rows_of_a_step(head, numbers)
+    for step in range(numbers.steps):
+        factor = rate_factor(step, numbers.steps, 0) * guard.slowdown
         set_rates(optimiser, factor, factor)
         batch = rows
         if len(rows) > at_most:
@@ -109,15 +104,15 @@ def fit_held_out_evidence(model: SVDKL, held_out: Rows, config: TrainingConfig, 
             parameter.mul_(tempered.log_factor.exp())
 
 
-def rows_of_a_step(head: GPHead) -> int:
-    """Held-out rows at most, fewer for many GPs."""
-    return min(MAX_ROWS, max(1, MAX_VALUES // len(head.groups)))
+def rows_of_a_step(head: GPHead, config: EvidenceConfig) -> int:
+    """How many held-out rows a step takes at most: fewer for many GPs."""
+    return min(config.max_rows, max(1, config.max_values // head.gps.num_gps))
 
 
 @torch.no_grad()
 def _spread(head: GPHead, features: Tensor) -> Float[Tensor, "J"]:
     """Standard deviation of each GP's function over the rows; 1 where it is constant."""
-    spread = head.marginals(features[:MAX_ROWS]).mean.double().std(0, correction=0)
+    spread = head.gps.marginals(features).mean.double().std(0, correction=0)
     return torch.where(spread > 0, spread, torch.ones_like(spread))
 
 
@@ -135,14 +130,14 @@ class _Bound(nn.Module):
 class _Tempered(nn.Module):
     """The head's bound with one learned factor on all outputs."""
 
-    def __init__(self, head: GPHead) -> None:
+    def __init__(self, head: GPHead, factor_spread: float) -> None:
         super().__init__()
-        self.bound = _Bound(head)
+        self.bound, self.factor_spread = _Bound(head), factor_spread
         self.log_factor = nn.Parameter(torch.zeros((), dtype=head.mixing.weight.dtype))
 
     def penalty(self) -> Tensor:
         """-log p(log factor), normal: a few held-out rows that are all predicted well are no proof of certainty."""
-        return 0.5 * (self.log_factor / FACTOR_SPREAD).square()
+        return 0.5 * (self.log_factor / self.factor_spread).square()
 
     def forward(self, *arguments: Any) -> ELBO:
         mixing = self.bound.head.mixing.named_parameters(prefix="head.mixing")

@@ -11,7 +11,7 @@ from torch import nn
 
 from svdkl.gp.additive import NonFiniteFeaturesError
 from svdkl.shapes import Tensor
-from svdkl.training.distributed import ALONE, Processes
+from svdkl.training.distributed import ALONE, WorkerGroup
 
 MAX_ROLLBACKS = 5  # steps that may go wrong in a stage before giving up
 BACKTRACK = 0.3  # what a rollback leaves of the rates
@@ -31,8 +31,8 @@ class Guard:
 
     REFRESH = 50
 
-    def __init__(self, module: nn.Module, optimiser: torch.optim.Optimizer, processes: Processes = ALONE) -> None:
-        self.module, self.optimiser, self.processes = module, optimiser, processes
+    def __init__(self, module: nn.Module, optimiser: torch.optim.Optimizer, workers: WorkerGroup = ALONE) -> None:
+        self.module, self.optimiser, self.workers = module, optimiser, workers
         self.slowdown = 1.0
         self._rollbacks = self._since = 0
         self._good = self._state()
@@ -50,7 +50,7 @@ class Guard:
         self.optimiser.zero_grad(set_to_none=True)
         value = self._backward(loss) if num_rows else 0.0
         parameters = [p for group in self.optimiser.param_groups for p in group["params"]]
-        value = self.processes.mean_gradient(parameters, value, num_rows)
+        value = self.workers.mean_gradient(parameters, value, num_rows)
         finite = math.isfinite(value)
         if finite:
             reached = [p for p in parameters if p.grad is not None]

@@ -29,8 +29,6 @@ class Epoch:
     kept
         Whether the stage left its module with the weights of this epoch; where it does so of none, with those that it
         started from.
-    kept_to_scale
-        Whether its weights are those that a temperature is best put on.
     """
 
     stage: str
@@ -42,7 +40,6 @@ class Epoch:
     scaled_nlp: float | None = None
     note: str = ""
     kept: bool = False
-    kept_to_scale: bool = False
 
 
 @dataclass
@@ -59,13 +56,10 @@ class History:
             with _written_to(self.path), self.path.open("a") as lines:
                 lines.write(_line(epoch))
 
-    def keep(self, stage: str, number: int, to_scale: int) -> None:
-        """Mark the epochs whose weights a stage ended with, and those for a temperature; 0 stands for its start."""
+    def keep(self, stage: str, number: int) -> None:
+        """Mark the epoch whose weights a stage ended with; 0 stands for the stage's start."""
         self.epochs = [
-            replace(epoch, kept=epoch.epoch == number, kept_to_scale=epoch.epoch == to_scale)
-            if epoch.stage == stage
-            else epoch
-            for epoch in self.epochs
+            replace(epoch, kept=epoch.epoch == number) if epoch.stage == stage else epoch for epoch in self.epochs
         ]
         self._write_anew()
 
@@ -121,7 +115,7 @@ class Display:
     >>> rows = Rows(torch.randn(200, 8), torch.randint(2, (200,)))
     >>> net, config = MLP(8, (16,), 4), TrainingConfig(pretrain_epochs=2, joint_epochs=1)
     >>> with Display(config) as display:
-    ...     model = train(net, 4, 2, "softmax", rows, rows, config, {"grid_size": 8}, on_epoch=display.show)
+    ...     model = train(net, GPHead(4, 2, grid_size=8), rows, rows, config, on_epoch=display.show)
     """
 
     def __init__(self, config: TrainingConfig, going_on: bool = False, stream: Any = None) -> None:

@@ -1,82 +1,100 @@
-"""The network with its own last layer: stage 1 of the recipe, and the baseline that a head is measured against."""
-
-import copy
-from typing import Any
+"""A linear layer as a head: the last layer of a plain network, stage 1 of the recipe, the baseline of GP heads."""
 
 import torch
 from torch import nn
 
-from svdkl.gp.prediction import LatentPoints, predictive_probabilities
-from svdkl.likelihoods import Likelihood
+from svdkl.gp.elbo import ELBO, Part, evidence_lower_bound
+from svdkl.gp.head_protocol import Head, ParameterRoles
+from svdkl.gp.prediction import LatentPoints, Uncertainty
+from svdkl.likelihoods import LikelihoodLike, build_likelihood
 from svdkl.shapes import Float, Tensor
 
 
-class PlainNet(nn.Module):
-    """g = layer(net(x)), with the same likelihood that the head will have, so that both learn the same things.
+class LinearHead(Head):
+    """g = A h + b, known exactly: a network with this head is an ordinary network.
+
+    It has the likelihood that a GP head would have, so that both learn the same things.
 
     Parameters
     ----------
-    extra
-        Whether the last layer is preceded by one more, the paper's "+".
-    identity
-        Whether the network's features are the outputs themselves, so that the layer only passes them on.
+    num_features, num_outputs
+        Q and C.
+    likelihood
+        p(y | g), as :class:`~svdkl.gp.head.GPHead` takes it.
     """
 
-    _best_to_scale: dict[str, Tensor] | None = None
-
-    def __init__(
-        self,
-        net: nn.Module,
-        num_features: int,
-        num_outputs: int,
-        likelihood: Likelihood,
-        extra: bool = False,
-        identity: bool = False,
-    ) -> None:
+    def __init__(self, num_features: int, num_outputs: int, likelihood: LikelihoodLike = "softmax") -> None:
         super().__init__()
-        self.net = net
-        # The paper's "+" networks have one more layer of Q x C before the output.
-        layers: list[Any] = [nn.Linear(num_features, num_outputs)]
-        if extra:
-            # Of two rectified units both can die, and the network with them; leaky ones cannot.
-            layers += [nn.LeakyReLU(), nn.Linear(num_outputs, num_outputs)]
-        self.layer = nn.Sequential(*layers)
-        if identity:
-            nn.init.eye_(layers[0].weight)
-            nn.init.zeros_(layers[0].bias)
-            self.layer.requires_grad_(False)
-        self.likelihood = likelihood
+        self.num_features, self.num_outputs = num_features, num_outputs
+        self.mixing = nn.Linear(num_features, num_outputs)
+        self.likelihood = build_likelihood(likelihood, num_outputs)
 
-    def keep_best_to_scale(self, state: dict[str, Tensor] | None) -> None:
-        """Remember the state at the epoch that is best once outputs are scaled to held-out rows, if it is another.
+    @classmethod
+    def fixed(cls, num_outputs: int, likelihood: LikelihoodLike = "softmax") -> "LinearHead":
+        """Build the head g = h, which is not trained: for networks that end in the outputs themselves."""
+        head = cls(num_outputs, num_outputs, likelihood)
+        nn.init.eye_(head.mixing.weight)
+        nn.init.zeros_(head.mixing.bias)
+        head.mixing.requires_grad_(False)
+        return head
 
-        It is no part of what is saved: a model that was loaded has the one epoch that it was saved with.
-        """
-        self._best_to_scale = state
+    def state(self) -> None:
+        """None: nothing is shared by all rows."""
 
-    def best_to_scale(self) -> "PlainNet":
-        """The network of that epoch: what a temperature or Gaussian processes are fitted to. A copy, or itself."""
-        state = self._best_to_scale
-        if state is None:
-            return self
-        network = copy.copy(self)
-        network._best_to_scale = None
-        network = copy.deepcopy(network)
-        network.load_state_dict(state)
-        return network
-
-    def probabilities(self, x: Tensor) -> Float[Tensor, "B C"]:
-        """Of all classes, for a likelihood that has them."""
-        return predictive_probabilities(self.likelihood, self.latents(x))
-
-    def latents(self, x: Tensor) -> LatentPoints:
+    def latents(self, h: Float[Tensor, "B Q"], state: object = None) -> LatentPoints:
         """The one point that stands for g, or for the contrasts of g."""
-        g = self.layer(self.net(x))
+        g = self.mixing(h)
         contrasts = self.likelihood.contrasts(g)
         points = g if contrasts is None else g @ contrasts.T
         return LatentPoints(points.unsqueeze(0), torch.ones(1, dtype=g.dtype, device=g.device))
 
-    def log_predictive(self, x: Tensor, y: Tensor) -> Float[Tensor, "B"]:
-        """Log p(y_i | x_i) of each row."""
-        latents = self.latents(x)
-        return self.likelihood.log_prob(latents.points[0], self.likelihood.targets(y, len(x))).sum(-1)
+    def latent_gaussian(
+        self, h: Float[Tensor, "B Q"], state: object = None
+    ) -> tuple[Float[Tensor, "B C"], Float[Tensor, "B C"]]:
+        """Mean and variance of g for each row; the variance is 0."""
+        g = self.mixing(h)
+        return g, torch.zeros_like(g)
+
+    def latent_draws(
+        self,
+        h: Float[Tensor, "B Q"],
+        num_samples: int,
+        generator: torch.Generator | None = None,
+        state: object = None,
+    ) -> Float[Tensor, "T B C"]:
+        """Draws of g, which are all alike."""
+        return self.mixing(h).expand(num_samples, -1, -1)
+
+    def elbo(
+        self,
+        h: Float[Tensor, "B Q"],
+        y: Tensor,
+        num_data: int | float,
+        sample_weight: Tensor | None = None,
+        generator: torch.Generator | None = None,
+        part: Part | None = None,
+    ) -> ELBO:
+        """The mean log likelihood per datum: with nothing to be uncertain of, the KL divergence is 0."""
+        y = self._minibatch_targets(y, len(h), num_data, sample_weight)
+        return evidence_lower_bound(self._log_prob(h, y), h.new_zeros(1), num_data, sample_weight)
+
+    def log_predictive(self, h: Float[Tensor, "B Q"], y: Tensor, state: object = None) -> Float[Tensor, "B"]:
+        """Return log p(y_i | x_i) for each row."""
+        y = self.likelihood.targets(y, len(h))
+        self.likelihood.check_range(y)
+        return self._log_prob(h, y)
+
+    def uncertainty(self, h: Float[Tensor, "B Q"], state: object = None) -> Uncertainty:
+        """A ValueError: a linear head does not know what it does not know."""
+        raise ValueError(
+            "Expected a head of Gaussian processes to split the uncertainty of a prediction, got a LinearHead: use "
+            "GPHead."
+        )
+
+    def roles(self) -> ParameterRoles:
+        """All parameters by their role in training."""
+        weights, outputs = list(self.mixing.parameters()), list(self.likelihood.parameters())
+        return ParameterRoles(weights=weights, outputs=outputs, posterior=[], kernels=[])
+
+    def _log_prob(self, h: Float[Tensor, "B Q"], y: Tensor) -> Float[Tensor, "B"]:
+        return self.likelihood.log_prob(self.latents(h).points[0], y).sum(-1)

@@ -16,10 +16,10 @@ from torch import nn
 from svdkl.shapes import Tensor
 from svdkl.training.averaging import Average
 from svdkl.training.batches import Rows, Source
-from svdkl.training.best_epochs import AS_IS, SCALED, Progress, Score, Standing, held_out_score
+from svdkl.training.best_epochs import AS_IS, Progress, Score, Standing, held_out_score
 from svdkl.training.checkpoint import Checkpoint, Snapshot
 from svdkl.training.config import TrainingConfig
-from svdkl.training.distributed import Processes, joined
+from svdkl.training.distributed import WorkerGroup, joined
 from svdkl.training.guard import Guard
 from svdkl.training.history import Epoch, History
 from svdkl.training.optimisers import Group, choose_groups, make_optimiser, rate_factor, set_rates
@@ -69,14 +69,14 @@ def run_stage(
         At the best epoch, by criterion. With a checkpoint, the state after every epoch is on disk, and a stage that is
         found there goes on from it: the result is bit for bit that of a run that was never interrupted.
     """
-    processes = joined()
+    workers = joined()
     steps_per_epoch = train.steps(stage.batch_size)
     network_steps = train.steps(config.batch_size)  # of an epoch: schedule and average count in them
     as_large = network_steps / steps_per_epoch  # a step of this stage, by the rows that it stands for
     optimiser = make_optimiser(stage.groups, as_large)
     run_steps, stage_steps = config.epochs * network_steps, len(stage.epochs) * steps_per_epoch
-    guard = Guard(stage.module, optimiser, processes)
-    average = Average(stage.module, config.averaging**as_large)
+    guard = Guard(stage.module, optimiser, workers)
+    average = Average(stage.module, config.averaging**as_large, config.averaging_start)
     if start is not None:
         start.take_up(stage.module, optimiser, average)
         guard.refresh()
@@ -84,7 +84,7 @@ def run_stage(
     stands = partial(Standing.of, stage.module, optimiser, average)
     found = _found(checkpoint, stage.name)
     if found is None:
-        progress.note(_score(stage, held_out, average, processes), stands)
+        progress.note(_score(stage, held_out, average, workers, config.temperature_spread), stands)
     else:
         progress.restore(found).take_up(stage.module, optimiser, average)
         guard.resume(found.numbers)
@@ -93,11 +93,11 @@ def run_stage(
     began, began_cores = time.perf_counter(), time.process_time()
     while not progress.has_ended:
         total = 0.0
-        _seed(config.seed, stage, progress.epoch, generator, processes)
+        _seed(config.seed, stage, progress.epoch, generator, workers)
         step = start_step = progress.epoch * steps_per_epoch
         before = stage.epochs.start * steps_per_epoch
         stage.module.train()
-        for batch in train.batches(stage.epochs.start + progress.epoch, stage.batch_size, generator, processes):
+        for batch in train.batches(stage.epochs.start + progress.epoch, stage.batch_size, generator, workers):
             in_run = rate_factor((before + step) * as_large, run_steps, config.warmup_steps)
             in_stage = rate_factor(step, stage_steps, config.warmup_steps)
             set_rates(optimiser, in_run * guard.slowdown, in_stage * guard.slowdown)
@@ -107,8 +107,8 @@ def run_stage(
             step += 1
         choose_groups(optimiser, 0)
         # Buffers that follow the batches differ, and so do their averages.
-        processes.equalise([*stage.module.state_dict().values(), *average.tensors()])
-        score = _score(stage, held_out, average, processes)
+        workers.equalise([*stage.module.state_dict().values(), *average.tensors()])
+        score = _score(stage, held_out, average, workers, config.temperature_spread)
         progress.epoch += 1
         progress.note(score, stands)
         guard.refresh()
@@ -119,30 +119,30 @@ def run_stage(
         epoch = Epoch(stage.name, progress.epoch, loss, score.as_is, seconds, cores, score.scaled)
         history.add(epoch)
         on_epoch(epoch)
-        if checkpoint is not None and processes.first:
+        if checkpoint is not None and workers.first:
             beside = {**guard.numbers(), "history": history.to_json()}
             checkpoint.save(progress.snapshot(stage.name, stands(), beside))
     standings = progress.standings()
-    history.keep(stage.name, progress.best[stage.criterion].epoch, progress.best[SCALED].epoch)
+    history.keep(stage.name, progress.best[stage.criterion].epoch)
     stage.module.load_state_dict(standings[stage.criterion].averaged)
     stage.module.eval()
     return standings
 
 
-def _seed(seed: int, stage: Stage, epoch: int, generator: torch.Generator, processes: Processes) -> None:
+def _seed(seed: int, stage: Stage, epoch: int, generator: torch.Generator, workers: WorkerGroup) -> None:
     """An epoch's random numbers depend on nothing but its place in the run, so a resumed one draws the same.
 
     Order and noise come from the generator, alike in all processes; dropout draws from torch's own, each its own.
     """
     place = [seed, zlib.crc32(stage.name.encode()), epoch]
     generator.manual_seed(int(np.random.SeedSequence(place).generate_state(1, np.uint64)[0] >> 1))
-    torch.manual_seed(int(np.random.SeedSequence([*place, processes.rank]).generate_state(1, np.uint64)[0] >> 1))
+    torch.manual_seed(int(np.random.SeedSequence([*place, workers.rank]).generate_state(1, np.uint64)[0] >> 1))
 
 
-def _score(stage: Stage, held_out: Rows, average: Average, processes: Processes) -> Score:
+def _score(stage: Stage, held_out: Rows, average: Average, workers: WorkerGroup, spread: float) -> Score:
     stage.module.eval()
     with average.in_place():
-        return held_out_score(stage.log_predictive, stage.probabilities, held_out, processes)
+        return held_out_score(stage.log_predictive, stage.probabilities, held_out, workers, spread)
 
 
 def _found(checkpoint: Checkpoint | None, stage: str) -> Snapshot | None:

@@ -7,41 +7,23 @@ import torch
 
 from svdkl.model import SVDKL
 from svdkl.training.config import TrainingConfig
-from svdkl.training.linear_head import PlainNet
 
 Group = dict[str, Any]
 
-KERNEL_STEPS = 4  # kernels change slowly, and the gradient of their factors is a notable part of what a head costs
 
+def parameter_groups(model: SVDKL, config: TrainingConfig, train_net: bool = True) -> list[Group]:
+    """Give each role of parameters its own rate; without the network where that is finished.
 
-def plain_groups(model: PlainNet, config: TrainingConfig) -> list[Group]:
-    """One rate for all; weight decay on weights, not on the likelihood's own parameters."""
-    weights = [*model.net.parameters(), *model.layer.parameters()]
-    return [
-        {"params": weights, "rate": config.net_rate, "weight_decay": config.weight_decay},
-        {"params": list(model.likelihood.parameters()), "rate": config.net_rate},
-    ]
-
-
-def joint_groups(model: SVDKL, config: TrainingConfig, train_net: bool) -> list[Group]:
-    """What goes on from the network, with its last layer; variational parameters; kernels: each with its own rate.
-
-    Where the network is finished, its schedule is over, and its last layer follows that of the stage.
+    What goes on from the network follows the run's schedule. What a stage trains for the first time follows the
+    stage's own, and so does the head's mixing where the network's schedule is over.
     """
-    head = model.head
-    gps = [bank.gps for bank in head.members()]
+    roles = model.head.roles()
     net = list(model.net.parameters()) if train_net else []
-    rest = [*head.mixing.parameters(), *head.likelihood.parameters(), *head.bounding.parameters()]
     groups: list[Group] = [
-        {"params": net, "rate": config.net_rate, "weight_decay": config.weight_decay},
-        {"params": rest, "rate": config.net_rate, "new": not train_net},
-        {"params": [p for g in gps for p in g.posterior.parameters()], "rate": config.variational_rate, "new": True},
-        {
-            "params": [p for g in gps for p in g.kernel.parameters()],
-            "rate": config.kernel_rate,
-            "new": True,
-            "every": KERNEL_STEPS,
-        },
+        {"params": [*net, *roles.weights], "rate": config.net_rate, "weight_decay": config.weight_decay},
+        {"params": roles.outputs, "rate": config.net_rate, "new": not train_net},
+        {"params": roles.posterior, "rate": config.variational_rate, "new": True},
+        {"params": roles.kernels, "rate": config.kernel_rate, "new": True, "every": config.kernel_every},
     ]
     return [group for group in groups if group["params"]]
 

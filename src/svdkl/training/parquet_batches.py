@@ -21,7 +21,7 @@ from svdkl.gp.elbo import Part
 from svdkl.shapes import Tensor
 from svdkl.tables.parquet_files import Group, ParquetFiles
 from svdkl.training.batches import Rows, Source
-from svdkl.training.distributed import Processes
+from svdkl.training.distributed import WorkerGroup
 from svdkl.training.parquet_survey import BLOCK_ROWS, Positions, starts_of, within
 
 EPOCH_ROWS = 2_000_000  # of an epoch, after which the model is scored and its state kept; in larger files not a pass
@@ -48,7 +48,7 @@ class ParquetRows(Source):
         About how many rows an epoch has, if the file has more.
     seed
         Of the order of row groups.
-    num_processes
+    num_workers
         That share an epoch's row groups.
     """
 
@@ -62,7 +62,7 @@ class ParquetRows(Source):
         epoch_rows: int,
         seed: int,
         device: torch.device,
-        num_processes: int = 1,
+        num_workers: int = 1,
     ) -> None:
         self.files, self.columns, self.encode = files, list(columns), encode
         self.held_positions = held_positions
@@ -70,7 +70,7 @@ class ParquetRows(Source):
         held = np.diff(np.searchsorted(held_positions, self.starts))
         self.group_rows = np.array([group.rows for group in files.groups]) - held
         self.num_rows = int(self.group_rows.sum())
-        self.groups_an_epoch = _groups_an_epoch(len(files.groups), epoch_rows / self.num_rows, num_processes)
+        self.groups_an_epoch = _groups_an_epoch(len(files.groups), epoch_rows / self.num_rows, num_workers)
         self.epoch_rows = round(self.num_rows * self.groups_an_epoch / len(files.groups))
         self.seed = seed
         self.device = device
@@ -80,7 +80,7 @@ class ParquetRows(Source):
         self._function: Callable[[Tensor], Tensor] | None = None
 
     @property
-    def waited(self) -> float:
+    def waited(self) -> float:  # type: ignore[override]
         """Seconds that training has waited for rows so far."""
         return sum(self._waits)
 
@@ -107,25 +107,25 @@ class ParquetRows(Source):
         other._function = function
         return other
 
-    def batches(self, epoch: int, batch_size: int, generator: torch.Generator, processes: Processes) -> Iterator[Rows]:
+    def batches(self, epoch: int, batch_size: int, generator: torch.Generator, workers: WorkerGroup) -> Iterator[Rows]:
         """Row groups of this process, shuffled; all processes give the same number of batches."""
-        if len(self.files.groups) < processes.size:
+        if len(self.files.groups) < workers.size:
             raise ValueError(
-                f"Expected a row group for each of {processes.size} processes, got {len(self.files.groups)} in "
+                f"Expected a row group for each of {workers.size} processes, got {len(self.files.groups)} in "
                 f"{self.files.path}: write it with smaller row groups, or use fewer processes."
             )
         chosen = self._groups_of(epoch)
-        shares = [chosen[rank :: processes.size] for rank in range(processes.size)]
-        bounds = [batch_size * rank // processes.size for rank in range(processes.size + 1)]
+        shares = [chosen[rank :: workers.size] for rank in range(workers.size)]
+        bounds = [batch_size * rank // workers.size for rank in range(workers.size + 1)]
         sizes = [max(1, stop - start) for start, stop in itertools.pairwise(bounds)]
         counts = [int(self.group_rows[share].sum()) for share in shares]
         num_batches = max(-(-count // size) for count, size in zip(counts, sizes))
-        own, start = sizes[processes.rank], bounds[processes.rank]
+        own, start = sizes[workers.rank], bounds[workers.rank]
         seed = int(torch.randint(2**62, (), generator=generator))
         given = 0
-        for rows in self._cut(self._ahead(shares[processes.rank], seed + processes.rank), own):
+        for rows in self._cut(self._ahead(shares[workers.rank], seed + workers.rank), own):
             given += 1
-            yield self._finished(rows, Part(start, batch_size) if processes.size > 1 else None)
+            yield self._finished(rows, Part(start, batch_size) if workers.size > 1 else None)
         for _ in range(num_batches - given):
             x = self._sample.x[:0]
             yield Rows(x, x)
@@ -233,10 +233,10 @@ class ParquetRows(Source):
             yield rest
 
 
-def _groups_an_epoch(count: int, share: float, num_processes: int) -> int:
+def _groups_an_epoch(count: int, share: float, num_workers: int) -> int:
     """All row groups, or about that share of them: then as many for each process."""
-    wanted = max(num_processes, round(share * count))
-    return count if wanted >= count else wanted - wanted % num_processes
+    wanted = max(num_workers, round(share * count))
+    return count if wanted >= count else wanted - wanted % num_workers
 
 
 def _joined(parts: Sequence[Rows]) -> Rows:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from svdkl.tables.parquet_files import Group, ParquetFiles, plain_column
-from svdkl.training.distributed import Processes
+from svdkl.training.distributed import WorkerGroup
 
 Positions = npt.NDArray[np.int64]
 
@@ -53,7 +53,7 @@ def survey(
     target: str,
     held_out_fraction: float,
     seed: int,
-    processes: Processes,
+    workers: WorkerGroup,
     count_targets: bool,
 ) -> Survey:
     """Go through all rows once."""
@@ -65,11 +65,11 @@ def survey(
     starts = starts_of(files.groups)
     own = [
         _read_group(files, files.groups[i], columns, target, int(starts[i]), (sampled, held_positions), count_targets)
-        for i in range(processes.rank, len(files.groups), processes.size)
+        for i in range(workers.rank, len(files.groups), workers.size)
     ]
-    # By turns, as the groups were given out: the order of rows does not depend on the number of processes.
-    found = processes.gather(own)
-    parts = [found[i % processes.size][i // processes.size] for i in range(len(files.groups))]
+    # By turns, as the groups were given out: the order of rows does not depend on the number of workers.
+    found = workers.gather(own)
+    parts = [found[i % workers.size][i // workers.size] for i in range(len(files.groups))]
     targets: Counter[Any] = Counter()
     for _, _, counted in parts:
         targets.update(counted)

@@ -1,195 +1,237 @@
-"""What can be trained: the network, the model on inputs, the head on features; each with its loss and its score.
+"""The recipe from top to bottom: the network with a linear head, the warm start, all jointly, the held-out evidence."""
 
-The recipe from top to bottom: pretrain, initialise, train jointly, fit the held-out evidence.
-"""
-
-import copy
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import nn
 
 from svdkl.gp.familiarity import MOST_ROWS
 from svdkl.gp.head import GPHead
-from svdkl.likelihoods import LikelihoodLike, build_likelihood
+from svdkl.gp.head_protocol import Head
 from svdkl.likelihoods.classes import Softmax
 from svdkl.model import SVDKL
 from svdkl.shapes import Tensor
 from svdkl.training.batches import InMemory, Rows, Source, map_inputs, map_rows
-from svdkl.training.best_epochs import AS_IS, NOW, SCALED, Standing, state_to_scale
+from svdkl.training.best_epochs import AS_IS, NOW, SCALED, Standing
 from svdkl.training.checkpoint import Checkpoint, Snapshot
 from svdkl.training.config import JOINT, NETWORK, WITH_HEAD, TrainingConfig
 from svdkl.training.distributed import joined
 from svdkl.training.evidence import fit_held_out_evidence
 from svdkl.training.guard import snapshot
 from svdkl.training.history import Epoch, History
-from svdkl.training.linear_head import PlainNet
+from svdkl.training.linear_head import LinearHead
 from svdkl.training.loop import Stage, run_stage
-from svdkl.training.optimisers import joint_groups, plain_groups
+from svdkl.training.optimisers import parameter_groups
 from svdkl.training.warm_start import start_from_linear
 
-SAMPLE_ROWS = 20_000  # that set the ranges of the features
+LAYER = "head.mixing."  # where a model's state has the last layer, and the mixing that starts equal to it
+SAMPLE_ROWS = 20_000  # rows that set the ranges of the features: enough for their quantiles, and quick to compute
+
+OnEpoch = Callable[[Epoch], None]
+OnStageEnd = Callable[[str, Mapping[str, Standing]], None]
 
 
-def plain_stage(model: PlainNet, config: TrainingConfig, epochs: range) -> Stage:
-    """The network with its own last layer."""
-
-    def loss(batch: Rows) -> Tensor:
-        log_prob = model.log_predictive(batch.x, batch.y)
-        return -(log_prob if batch.weight is None else batch.weight * log_prob).mean()
-
-    return Stage(
-        NETWORK,
-        model,
-        plain_groups(model, config),
-        loss,
-        lambda batch: model.log_predictive(batch.x, batch.y),
-        epochs,
-        config.batch_size,
-        (lambda batch: model.probabilities(batch.x)) if isinstance(model.likelihood, Softmax) else None,
-        # The plain network is used as it is; one that comes before a head is repaired with it.
-        SCALED if config.evidence and config.recipe in WITH_HEAD else AS_IS,
-    )
+def ignore_epoch(epoch: Epoch) -> None:
+    """Do nothing when an epoch is over."""
 
 
-def joint_stage(
-    model: SVDKL, config: TrainingConfig, epochs: range, num_data: int, generator: torch.Generator
-) -> Stage:
-    """All parameters, on inputs."""
-    return _bound_stage(model, model, config, epochs, num_data, generator)
-
-
-def head_stage(model: SVDKL, config: TrainingConfig, epochs: range, num_data: int, generator: torch.Generator) -> Stage:
-    """The head alone, on features."""
-    return _bound_stage(model, model.head, config, epochs, num_data, generator)
-
-
-def _bound_stage(
+def stage_of(
+    name: str,
     model: SVDKL,
-    trained: SVDKL | GPHead,
     config: TrainingConfig,
     epochs: range,
     num_data: int,
     generator: torch.Generator,
+    on_features: bool = False,
 ) -> Stage:
-    """The bound of what is trained: the whole model, or its head."""
+    """Build a stage that maximises the model's bound.
+
+    Parameters
+    ----------
+    epochs
+        Which epochs of the run's schedule these are.
+    num_data
+        N of the bound.
+    on_features
+        Whether the head alone is trained, on rows of features.
+    """
+    trained: SVDKL | Head = model.head if on_features else model
     return Stage(
-        JOINT,
+        name,
         model,
-        joint_groups(model, config, train_net=trained is model),
+        parameter_groups(model, config, train_net=not on_features),
         lambda batch: -trained.elbo(batch.x, batch.y, num_data, batch.weight, generator, batch.part).value,
         lambda batch: trained.log_predictive(batch.x, batch.y),
         epochs,
-        config.joint_batch_size or config.batch_size,
+        (name == JOINT and config.joint_batch_size) or config.batch_size,
         (lambda batch: trained.predict_proba(batch.x)) if isinstance(model.head.likelihood, Softmax) else None,
-        SCALED if config.evidence else AS_IS,
+        # The held-out evidence puts a model right that is too sure; a plain network is used as it is.
+        SCALED if config.evidence and config.recipe in WITH_HEAD else AS_IS,
     )
 
 
 def train(
     net: nn.Module,
-    num_features: int,
-    num_outputs: int,
-    likelihood: LikelihoodLike,
+    head: Head,
     rows: Rows | Source,
     held_out: Rows,
     config: TrainingConfig,
-    head_options: dict[str, Any] | None = None,
+    *,
     history: History | None = None,
     checkpoint: Checkpoint | None = None,
-    on_epoch: Callable[[Epoch], None] = lambda epoch: None,
-) -> PlainNet | SVDKL:
-    """Train a network, or a network with a head, by the recipe that the configuration names.
+    on_epoch: OnEpoch = ignore_epoch,
+    on_stage_end: OnStageEnd | None = None,
+) -> SVDKL:
+    """Train a network and a head by the recipe that the configuration names.
 
     Parameters
     ----------
     net
         From inputs to features (B, Q); trained in place.
+    head
+        The head that the model ends with, trained in place: a :class:`~svdkl.gp.head.GPHead` for "svdkl" and "dnn_gp",
+        a :class:`~svdkl.training.linear_head.LinearHead` for "dnn" and "dnn_plus".
     rows, held_out
         Rows to fit, and rows for early stopping and the held-out evidence.
+    history
+        Takes up every epoch.
     checkpoint
         Where the state after every epoch is kept; a run that finds its own there goes on from it.
+    on_epoch
+        Called after every epoch.
+    on_stage_end
+        Called after a stage with its name and how things stood at its best epoch by each criterion.
 
-    Where torch.distributed has a process group, every process calls this alike, and all end with the same model.
+    Where torch.distributed has a process group, every worker calls this alike, and all end with the same model.
     """
     history = history if history is not None else History()
     generator = torch.Generator().manual_seed(config.seed)
     source = InMemory(rows) if isinstance(rows, Rows) else rows
-    processes = joined()
+    workers = joined()
     common = (source, held_out, config, generator, history, checkpoint, on_epoch)
+    gp_head = head if isinstance(head, GPHead) else None
+    if (gp_head is not None) != (config.recipe in WITH_HEAD):
+        needed = "a GPHead" if gp_head is None else "a LinearHead"
+        raise ValueError(f"Expected {needed} for recipe={config.recipe!r}, got a {type(head).__name__}.")
 
-    # Stage 1: the network with its own last layer; for the plain networks this is all there is.
-    with_head = config.recipe in WITH_HEAD
-    options = head_options or {}
-    plain = PlainNet(
-        net,
-        num_features,
-        num_outputs,
-        build_likelihood(likelihood, num_outputs),
-        extra=config.recipe == "dnn_plus",
-        identity=with_head and options.get("gps") == "outputs",
-    ).to(source.device)
-    _start_outputs(plain, source)
-    processes.equalise(plain.state_dict().values())
+    # Stage 1: the network with a linear head; for plain networks this is all there is.
+    model = SVDKL(net, head if gp_head is None else _linear_start(gp_head)).to(source.device)
+    _start_outputs(model, source)
+    workers.equalise(model.state_dict().values())
     found = checkpoint.load() if checkpoint is not None else None
-    if len(set(processes.gather(None if found is None else (found.stage, found.numbers["epoch"])))) > 1:
+    if len(set(workers.gather(None if found is None else (found.stage, found.numbers["epoch"])))) > 1:
         raise ValueError(
             "Expected all processes to find the same checkpoint, got different ones: put it on storage that all see."
         )
-    head_found = found is not None and found.stage == JOINT
-    stage = plain_stage(plain, config, range(config.network_epochs))
-    standings = {} if head_found else run_stage(stage, *common)
-    if not with_head:
-        plain.keep_best_to_scale(state_to_scale(standings))
-        return plain
+    standing = None
+    if found is None or found.stage != JOINT:
+        stage = stage_of(NETWORK, model, config, range(config.network_epochs), source.num_rows, generator)
+        standings = run_stage(stage, *common)
+        standing = standings[stage.criterion]
+        if on_stage_end is not None:
+            on_stage_end(NETWORK, standings)
+    if gp_head is None:
+        return model
     if config.recipe == "dnn_gp":
-        return add_head(plain, source, held_out, config, options, history, checkpoint, on_epoch)
+        return add_head(
+            model,
+            gp_head,
+            source,
+            held_out,
+            config,
+            history=history,
+            checkpoint=checkpoint,
+            on_epoch=on_epoch,
+            on_stage_end=on_stage_end,
+        )
 
     # Stage 2: a head that starts equal to that layer.
-    model = SVDKL.from_parts(net, GPHead(num_features, num_outputs, plain.likelihood, **options).to(source.device))
-    standing = standings.get(stage.criterion)
+    model = SVDKL(net, gp_head.to(source.device))
     if standing is not None:
-        standing = _hand_over(standing, model, _sample_features(net, source, config, generator))
+        features = _sample_features(net, source, config, generator)
+        standing = _hand_over(standing, model, gp_head, features, config)
 
     # Stage 3: all parameters on the evidence lower bound.
     joint = range(config.pretrain_epochs, config.epochs)
-    run_stage(joint_stage(model, config, joint, source.num_rows, generator), *common, standing)
+    standings = run_stage(stage_of(JOINT, model, config, joint, source.num_rows, generator), *common, standing)
+    if on_stage_end is not None:
+        on_stage_end(JOINT, standings)
     finish(model, source, held_out, config, generator)
     return model
 
 
 def add_head(
-    plain: PlainNet,
+    model: SVDKL,
+    head: GPHead,
     source: Source,
     held_out: Rows,
     config: TrainingConfig,
-    head_options: dict[str, Any],
-    history: History,
+    *,
+    history: History | None = None,
     checkpoint: Checkpoint | None = None,
-    on_epoch: Callable[[Epoch], None] = lambda epoch: None,
+    on_epoch: OnEpoch = ignore_epoch,
+    on_stage_end: OnStageEnd | None = None,
 ) -> SVDKL:
-    """Stages 2 to 4 of "dnn_gp", on a network that is finished and stays as it is.
+    """Do stages 2 to 4 of "dnn_gp": train a head on a finished network, which stays as it is.
 
     The features of rows in memory are computed once.
+
+    Parameters
+    ----------
+    model
+        The network with its trained :class:`~svdkl.training.linear_head.LinearHead`.
+    head
+        The head to train in place; it starts equal to the linear one, with the same numbers in its likelihood.
     """
+    history = history if history is not None else History()
     generator = torch.Generator().manual_seed(config.seed)
-    layer, net = plain.layer[0], plain.net.eval()
-    assert isinstance(layer, nn.Linear)
-    head = GPHead(layer.in_features, layer.out_features, copy.deepcopy(plain.likelihood), **head_options)
-    model = SVDKL.from_parts(net, head.to(source.device))
+    net, start = model.net.eval(), model.head.state_dict()
+    head.likelihood.load_state_dict(model.head.likelihood.state_dict())
+    model = SVDKL(net, head.to(source.device))
     found = checkpoint.load() if checkpoint is not None else None
     if found is not None and found.stage == JOINT:  # a run that is resumed here has not trained its network anew
         _restore_net(net, found)
     else:
-        start_from_linear(head, _sample_features(net, source, config, generator), layer.weight, layer.bias)
-    # Streams compute them batch by batch, while the stage has its module in training mode.
-    features, held_out_features = source.mapped(lambda x: net.eval()(x)), map_rows(held_out, net)
-    after = range(config.epochs, config.epochs_in_all)
-    stage = head_stage(model, config, after, source.num_rows, generator)
-    run_stage(stage, features, held_out_features, config, generator, history, checkpoint, on_epoch)
+        features = _sample_features(net, source, config, generator)
+        start_from_linear(head, features, start["mixing.weight"], start["mixing.bias"], config.warm_start_config)
+    epochs = range(config.epochs, config.epochs_in_all)
+    stage = stage_of(JOINT, model, config, epochs, source.num_rows, generator, on_features=True)
+    inputs = _features_of(net, source, held_out)
+    standings = run_stage(stage, *inputs, config, generator, history, checkpoint, on_epoch)
+    if on_stage_end is not None:
+        on_stage_end(JOINT, standings)
     finish(model, source, held_out, config, generator)
     return model
+
+
+def train_more(
+    model: SVDKL,
+    source: Source,
+    held_out: Rows,
+    config: TrainingConfig,
+    num_data: int,
+    history: History,
+    on_epoch: OnEpoch = ignore_epoch,
+    on_stage_end: OnStageEnd | None = None,
+) -> None:
+    """Train everything that the recipe trains last, for all epochs, from where the model stands.
+
+    Parameters
+    ----------
+    num_data
+        N of the bound. Rows that the model has seen before, and does not see here, count too.
+    """
+    generator = torch.Generator().manual_seed(config.seed)
+    with_head, on_features = config.recipe in WITH_HEAD, config.recipe == "dnn_gp"
+    name = JOINT if with_head else NETWORK
+    stage = stage_of(name, model, config, range(config.epochs), num_data, generator, on_features)
+    inputs = _features_of(model.net, source, held_out) if on_features else (source, held_out)
+    standings = run_stage(stage, *inputs, config, generator, history, on_epoch=on_epoch)
+    if on_stage_end is not None:
+        on_stage_end(name, standings)
+    if with_head:
+        finish(model, source, held_out, config, generator, share=min(1.0, source.num_rows / num_data))
+    model.eval()
 
 
 def finish(
@@ -200,23 +242,36 @@ def finish(
     generator: torch.Generator,
     share: float = 1.0,
 ) -> None:
-    """Stage 4: the posterior once more, on rows that the network has not been fitted to; then what the head remembers.
+    """Fit the posterior once more, to rows that the network has not been fitted to; then let the head remember rows.
 
     Parameters
     ----------
     share
-        Of the memory, for these rows; the rest keeps what the head remembered before.
+        The share of the memory that these rows take; the rest keeps what the head remembered before.
     """
     if config.evidence:
         fit_held_out_evidence(model, held_out, config, generator.manual_seed(config.seed))
     sample = source.sample(MOST_ROWS, generator.manual_seed(config.seed))
-    model.head.familiarity.remember(map_inputs(sample, model.net.eval()), share)
+    model.gp_head.familiarity.remember(map_inputs(sample, model.net.eval()), share)
     joined().equalise(model.state_dict().values())  # all have done the same; rounding need not be
     model.eval()
 
 
+def _linear_start(head: GPHead) -> LinearHead:
+    """Build the linear head of stage 1, from which a head will start; both share the likelihood."""
+    if head.layout == "outputs":
+        return LinearHead.fixed(head.num_outputs, head.likelihood)
+    return LinearHead(head.num_features, head.num_outputs, head.likelihood)
+
+
+def _features_of(net: nn.Module, source: Source, held_out: Rows) -> tuple[Source, Rows]:
+    """Rows with their features as inputs, as a network in use gives them."""
+    # Streams compute features batch by batch, while the stage has its module in training mode.
+    return source.mapped(lambda x: net.eval()(x)), map_rows(held_out, net.eval())
+
+
 def _sample_features(net: nn.Module, source: Source, config: TrainingConfig, generator: torch.Generator) -> Tensor:
-    """Of the rows that set the features' ranges."""
+    """Features of the rows that set their ranges."""
     return map_inputs(source.sample(SAMPLE_ROWS, generator.manual_seed(config.seed)), net.eval())
 
 
@@ -227,16 +282,14 @@ def _restore_net(net: nn.Module, found: Snapshot) -> None:
 
 
 @torch.no_grad()
-def _start_outputs(plain: PlainNet, source: Source) -> None:
+def _start_outputs(model: SVDKL, source: Source) -> None:
     """Let the outputs start where the likelihood wants them; as they are, if it does not care."""
-    start = plain.likelihood.start_outputs(*source.targets())
+    start = model.head.likelihood.start_outputs(*source.targets())
     if start is not None:
-        last = plain.layer[-1]
-        assert isinstance(last, nn.Linear)
-        last.bias.copy_(start)
+        model.head.get_parameter("mixing.bias").copy_(start)
 
 
-def _hand_over(standing: Standing, model: SVDKL, features: Tensor) -> Standing:
+def _hand_over(standing: Standing, model: SVDKL, head: GPHead, features: Tensor, config: TrainingConfig) -> Standing:
     """Start the head, and let the joint stage go on from where the network stood at its best epoch.
 
     Both the averaged and the trained network have a last layer, and a head that equals it. The optimiser's moments go
@@ -244,28 +297,22 @@ def _hand_over(standing: Standing, model: SVDKL, features: Tensor) -> Standing:
     """
     states = []
     for state in (standing.module, standing.averaged):  # the model is left with the average
-        start_from_linear(model.head, features, state["layer.0.weight"], state["layer.0.bias"])
-        kept = {name: tensor for name, tensor in state.items() if not name.startswith("layer.")}
-        states.append({**snapshot(model), **_renamed(kept, model.head)})
+        weight, bias = state[f"{LAYER}weight"], state[f"{LAYER}bias"]
+        start_from_linear(head, features, weight, bias, config.warm_start_config)
+        kept = {name: tensor for name, tensor in state.items() if not name.startswith(LAYER)}
+        states.append({**snapshot(model), **kept})
     return Standing(
         module=states[0],
-        optimiser=_renamed(standing.optimiser, model.head),
+        optimiser=shared_moments(standing.optimiser, head),
         average={name: tensor for name, tensor in states[1].items() if tensor.is_floating_point()},
         averaged_steps=standing.averaged_steps,
     )
 
 
-def _renamed(tensors: dict[str, Tensor], head: GPHead) -> dict[str, Tensor]:
-    """What the model calls the parameters that it shares with the network and its last layer.
+def shared_moments(moments: dict[str, Tensor], head: GPHead) -> dict[str, Tensor]:
+    """The optimiser's moments of parameters that a model with this head has, too.
 
-    A is that layer's weights where each GP has one feature; larger groups start without its moments.
+    A is the last layer's weights where each GP has one feature; larger groups start without the layer's moments.
     """
-    names = {"net.": "net.", "likelihood.": "head.likelihood."}
-    if max(map(len, head.groups)) == 1:
-        names["layer.0."] = "head.mixing."
-    return {
-        new + name.removeprefix(old): tensor
-        for name, tensor in tensors.items()
-        for old, new in names.items()
-        if name.startswith(old)
-    }
+    of_one = max(map(len, head.gps.groups)) == 1
+    return {name: moment for name, moment in moments.items() if of_one or not name.startswith(LAYER)}

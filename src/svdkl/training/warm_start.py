@@ -15,24 +15,27 @@ from svdkl.gp.groups import Bank
 from svdkl.gp.head import GPHead
 from svdkl.gp.interpolation import interpolation_weights
 from svdkl.gp.kernels import LengthscaleKernel, Periodic
-from svdkl.gp.lattice_gps import GridGPs
+from svdkl.gp.lattice_gps import LatticeGPs
 from svdkl.gp.posterior import CholeskyFactor
 from svdkl.likelihoods import Softmax
 from svdkl.shapes import Float, Tensor
+from svdkl.training.config import WarmStartConfig
 
-ROWS_SEEN = 30_000  # with noise as large as the features' spread: what q knows at the start
-MOST_INFORMATION = 1e10  # of what those rows tell of a point, relative to the prior's
-DENSITY_ROWS = 2_048  # of the sample, that tell where rows lie
-NARROW = 0.03  # of that spread: deviation of f at the start, for families that cannot hold such an S
-TOLERANCE = 2e-4  # how far the start may be off, relative to the prior's deviation, to be a likely function
-LONG_PERIOD = 2.5  # of an axis: to start a periodic kernel from
-LONGEST = 0.5  # of an axis: the longest lengthscale to start from
-LONGEST_ON_RING = 0.03  # the same on a ring, across whose gap the function has to come back to where it starts
+# Information of the rows seen, relative to the prior's, at most: more would lose the prior in rounding.
+MOST_INFORMATION = 1e10
+DENSITY_ROWS = 2_048  # rows of the sample that tell where rows lie: enough for a density on an axis
+# How far the start may be off, relative to the prior's deviation: a likely function is worth an error that no
+# prediction shows.
+TOLERANCE = 2e-4
 
 
 @torch.no_grad()
 def start_from_linear(
-    head: GPHead, features: Float[Tensor, "B Q"], weight: Float[Tensor, "C Q"], bias: Float[Tensor, "C"] | None
+    head: GPHead,
+    features: Float[Tensor, "B Q"],
+    weight: Float[Tensor, "C Q"],
+    bias: Float[Tensor, "C"] | None,
+    config: WarmStartConfig = WarmStartConfig(),  # noqa: B008 - frozen
 ) -> None:
     """Make the head's outputs equal to ``weight @ h + bias``, with the features' ranges set from a sample of rows.
 
@@ -44,17 +47,17 @@ def start_from_linear(
             f"Expected the weights of a linear layer of shape ({head.num_outputs}, {head.num_features}), got "
             f"{tuple(weight.shape)}."
         )
-    head.bounding.set_ranges(features)
-    set_lengthscales(head, features)
+    head.gps.bounding.set_ranges(features)
+    set_lengthscales(head, features, config)
 
     weight = weight.double()
     # Two classes or more: adding a vector to all rows of the weights leaves the softmax as it is.
-    shift = weight.mean(0) if isinstance(head.likelihood, Softmax) and max(map(len, head.groups)) > 1 else 0.0
+    shift = weight.mean(0) if isinstance(head.likelihood, Softmax) and max(map(len, head.gps.groups)) > 1 else 0.0
     wanted = weight - shift
 
-    mixing = torch.zeros(head.num_outputs, head.num_gps, dtype=torch.float64, device=weight.device)
+    mixing = torch.zeros(head.num_outputs, head.gps.num_gps, dtype=torch.float64, device=weight.device)
     directions: list[Tensor] = []
-    for j, group in enumerate(head.groups):
+    for j, group in enumerate(head.gps.groups):
         mixing[:, j], direction = _rank_one(wanted[:, list(group)])
         directions.append(direction)
     _warn_of_loss(head, wanted, mixing, directions)
@@ -63,12 +66,12 @@ def start_from_linear(
 
     spread = features.double().std(0, correction=0)
     spread = torch.where(spread > 0, spread, torch.ones_like(spread))
-    for bank in head.members():
-        members = [j for j, group in enumerate(head.groups) if len(group) == bank.gps.grid.num_dims]
+    for bank in head.gps.members():
+        members = [j for j, group in enumerate(head.gps.groups) if len(group) == bank.gps.grid.num_dims]
         of_each = torch.stack([directions[j] for j in members])
-        _set_linear_functions(bank, head.bounding, of_each)
-        z = head.bounding(features[:DENSITY_ROWS].to(head.bounding.scale.dtype))
-        _set_covariance(bank.gps, bank.positions(z), (of_each * spread[bank.features]).norm(dim=1))
+        _set_linear_functions(bank, head.gps.bounding, of_each)
+        z = head.gps.bounding(features[:DENSITY_ROWS].to(head.gps.bounding.scale.dtype))
+        _set_covariance(bank.gps, bank.positions(z), (of_each * spread[bank.features]).norm(dim=1), config)
 
 
 def _rank_one(block: Float[Tensor, "C D"]) -> tuple[Float[Tensor, "C"], Float[Tensor, "D"]]:
@@ -81,7 +84,7 @@ def _rank_one(block: Float[Tensor, "C D"]) -> tuple[Float[Tensor, "C"], Float[Te
 
 def _warn_of_loss(head: GPHead, wanted: Tensor, mixing: Tensor, directions: list[Tensor]) -> None:
     kept = torch.zeros_like(wanted)
-    for j, group in enumerate(head.groups):
+    for j, group in enumerate(head.gps.groups):
         kept[:, list(group)] += mixing[:, j, None] * directions[j]
     loss = float((wanted - kept).norm() / wanted.norm().clamp_min(1e-300))
     if loss > 1e-6:
@@ -112,7 +115,9 @@ def _set_linear_functions(bank: Bank, bounding: Bounding, directions: Float[Tens
     gps.set_mean(u, TOLERANCE)
 
 
-def _set_covariance(gps: GridGPs, positions: Float[Tensor, "B J D"], noise: Float[Tensor, "J"]) -> None:
+def _set_covariance(
+    gps: LatticeGPs, positions: Float[Tensor, "B J D"], noise: Float[Tensor, "J"], config: WarmStartConfig
+) -> None:
     """S = (K⁻¹ + n Mᵀ M / (B noise²))⁻¹, the posterior after n noisy rows that lie where the B given ones do; axis by
     axis for D > 1.
 
@@ -121,7 +126,7 @@ def _set_covariance(gps: GridGPs, positions: Float[Tensor, "B J D"], noise: Floa
     posterior, prior = gps.posterior, gps.prior()
     deviation = gps.kernel.log_variance.exp().sqrt()
     if not all(isinstance(factor, CholeskyFactor) for factor in posterior.axes):
-        posterior.set_scale(NARROW * noise / (deviation if posterior.whitened else 1.0))
+        posterior.set_scale(config.narrow * noise / (deviation if posterior.whitened else 1.0))
         return
     num_rows, num_gps, num_dims = positions.shape
     for d, (axis, factor) in enumerate(zip(prior.axes, posterior.axes, strict=True)):
@@ -130,7 +135,7 @@ def _set_covariance(gps: GridGPs, positions: Float[Tensor, "B J D"], noise: Floa
         gram = torch.stack([rows[:, j].mT @ rows[:, j] for j in range(num_gps)])
         root = axis.colour(torch.eye(m, dtype=gram.dtype, device=gram.device).expand(num_gps, m, m))
         information = root.mT @ gram @ root
-        scale = (ROWS_SEEN / noise.square()) ** (1 / num_dims) / num_rows
+        scale = (config.rows_seen / noise.square()) ** (1 / num_dims) / num_rows
         # A feature that hardly varies has next to no noise, and would leave the identity behind in rounding.
         largest = information.diagonal(dim1=-2, dim2=-1).amax(-1)
         precision = torch.minimum(scale, MOST_INFORMATION / largest)[:, None, None] * information
@@ -158,19 +163,19 @@ def _close_ring(reach: Float[Tensor, "m"], position: Float[Tensor, "m"], low: fl
 
 
 @torch.no_grad()
-def set_lengthscales(head: GPHead, features: Float[Tensor, "B Q"]) -> None:
+def set_lengthscales(head: GPHead, features: Float[Tensor, "B Q"], config: WarmStartConfig) -> None:
     """Start each lengthscale from the spread of its feature in coordinates of the lattice."""
-    z = head.bounding(features.to(head.bounding.location.dtype))
+    z = head.gps.bounding(features.to(head.gps.bounding.location.dtype))
     spread = z.std(0, correction=0)
-    for bank in head.members():
+    for bank in head.gps.members():
         for d, axis in enumerate(bank.gps.kernel.axes):
             size = bank.gps.grid.sizes[d]
-            longest = LONGEST_ON_RING if bank.gps.forms[d] == "circulant" else LONGEST
+            longest = config.longest_on_ring if bank.gps.forms[d] == "circulant" else config.longest
             in_axis_units = 2 * spread[bank.features[:, d]] * bank.half_width[d] / (size - 1)
             lengthscale = in_axis_units.clamp(3 / (size - 1), longest)
             if isinstance(axis, LengthscaleKernel):
                 axis.log_lengthscale.copy_(lengthscale.log())
             elif isinstance(axis, Periodic):
                 # With a period longer than the axis it starts as an RBF of this lengthscale, which any function suits.
-                axis.log_period.fill_(math.log(LONG_PERIOD))
-                axis.log_lengthscale.copy_((2 * math.pi * lengthscale / LONG_PERIOD).log())
+                axis.log_period.fill_(math.log(config.long_period))
+                axis.log_lengthscale.copy_((2 * math.pi * lengthscale / config.long_period).log())

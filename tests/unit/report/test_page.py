@@ -204,6 +204,6 @@ def test_processes_are_named_by_what_they_drive(tmp_path):
     chosen = read_page(write_report(model, X, y, tmp_path / "two.html", classes=["top", "low"]), set(top.figures))
     weight = model.model_.head.mixing.weight.detach()
     with torch.no_grad():
-        felt = (weight - weight.mean(0)) * model.model_.head.marginals(facts.features).mean.std(0)
+        felt = (weight - weight.mean(0)) * model.model_.head.gps.marginals(facts.features).mean.std(0)
     for place, name in ((2, "top"), (0, "low")):
         assert f"process {int(felt[place].abs().argmax())} → {name}" in chosen.words

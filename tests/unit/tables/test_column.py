@@ -16,8 +16,8 @@ import scipy.sparse
 from refusals import refused
 
 from svdkl.tables.column import Column
-from svdkl.tables.frames import open_table
 from svdkl.tables.parquet_files import plain_column
+from svdkl.tables.table import open_table
 
 NAN = float("nan")
 NOON = datetime.datetime(2024, 2, 29, 12, 30)
@@ -25,7 +25,7 @@ NEW_YEAR = datetime.datetime(1969, 1, 1)
 
 
 def read(X: Any, place: int = 0) -> Column:
-    return open_table(X).read(place)
+    return open_table(X).column(place)
 
 
 def listed(column: Column) -> list:
@@ -172,7 +172,7 @@ def test_numbers_beside_text_are_text() -> None:
     assert listed(read(objects([1, "a", 2.0, 2.5, True, None]))) == ["1", "a", "2", "2.5", "True", None]
     assert read(objects([1, True])).storage == "number"
     mixed = open_table([[1, "a"], [2.5, "b"]])
-    assert [mixed.read(i).storage for i in range(2)] == ["number", "text"]
+    assert [mixed.column(i).storage for i in range(2)] == ["number", "text"]
 
 
 @pytest.mark.parametrize("unit", ["ns", "us", "ms", "s"])

@@ -46,7 +46,7 @@ def root_gradients(
 
 @jit
 @no_type_check
-def _forward(cubics, rows, positions, mean, variance, num_cells, start, stop):
+def line_marginals(cubics, rows, positions, mean, variance, num_cells, start, stop):
     """For each cell, the cubic of the mean, and the four whose squares make the variance, lowest power first."""
     real = positions.dtype.type
     for b in range(start, stop):
@@ -204,7 +204,7 @@ class CPULineMarginals(torch.autograd.Function):
         u, *arrays = (x.detach().numpy() for x in (values.contiguous(), cubics, rows, places, mean, variance))
         _cubics(u, arrays[0])
         runs = _runs(places)
-        on_threads([partial(_forward, *arrays, num_cells, *run) for run in runs], len(runs))
+        on_threads([partial(line_marginals, *arrays, num_cells, *run) for run in runs], len(runs))
         return mean, variance
 
     @staticmethod

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from svdkl.estimators.examples import take_rows
-from svdkl.model import SVDKL
+from svdkl.estimators.options import has_head
 from svdkl.report.facts.gp_facts import Processes, describe_processes, features_of
 from svdkl.report.facts.model_facts import ColumnFacts, describe_columns
 from svdkl.report.facts.predictions import ClassPredictions, Predictions, predict
@@ -53,7 +53,7 @@ class Facts:
     def processes(self) -> Processes | None:
         """The Gaussian processes, if there are any."""
         model = self.estimator.model_
-        return describe_processes(model, self.features) if isinstance(model, SVDKL) else None
+        return describe_processes(model, self.features) if has_head(self.estimator) else None
 
     @property
     def outputs(self) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from svdkl.estimators.examples import take_rows
 from svdkl.report.facts.predictions import ClassPredictions, Ints, Predictions, RealPredictions, Reals
 from svdkl.report.words import ABSENT
 from svdkl.tables.column import Column
-from svdkl.tables.frames import open_table
+from svdkl.tables.table import open_table
 
 FEWEST_KEPT = 20  # rows that the end of a curve stands on,
 FEWEST_IN_BIN = 10  # and a point of a binned one
@@ -160,7 +160,7 @@ def cells(X: Any, rows: Ints) -> Cells | None:
         return None
     table = open_table(take_rows(X, rows))
     shown = range(min(len(table.names), MOST_COLUMNS))
-    columns = [_texts(table.read(place)) for place in shown]
+    columns = [_texts(table.column(place)) for place in shown]
     return Cells(
         [table.names[place] for place in shown],
         [list(row) for row in zip(*columns, strict=True)],

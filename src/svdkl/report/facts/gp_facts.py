@@ -66,13 +66,13 @@ def most_points(num_gps: int) -> int:
 @torch.inference_mode()
 def kernels(model: SVDKL, h: Tensor, gps: list[int]) -> Kernels:
     """The prior covariances of the chosen f_j, and of the outputs, averaged over them."""
-    head = model.head
-    z = head.bounding(h.to(head.mixing.weight.dtype))
+    head = model.gp_head
+    z = head.gps.bounding(h.to(head.mixing.weight.dtype))
     blocks = []
-    for bank in head.members():
+    for bank in head.gps.members():
         positions = bank.positions(z)
         blocks.append(bank.gps.prior_covariance(positions, positions, bank.gps.prior()))
-    covariances = torch.cat(blocks)[head.gp_order]
+    covariances = torch.cat(blocks)[head.gps.gp_order]
     weight = head.mixing.weight.double().square().mean(0)
     summed = torch.einsum("j,jab->ab", weight, covariances)
     return Kernels({gp: covariances[gp].cpu().numpy() for gp in gps}, summed.cpu().numpy())
@@ -97,20 +97,22 @@ def neighbours(model: SVDKL, h: Tensor, asked: Ints, most: int = MOST) -> Neighb
     By the covariance of the outputs, Σ_j w_j k_j(x, x') with w_j the mean squared mixing weight of GP j, over the
     deviations of both rows.
     """
-    head = model.head
-    z = head.bounding(h.to(head.mixing.weight.dtype))
+    head = model.gp_head
+    z = head.gps.bounding(h.to(head.mixing.weight.dtype))
     weight = head.mixing.weight.double().square().mean(0)
     state = head.state()
-    variance = [head.prior_marginals(part, state).variance.double() @ weight for part in h.split(_rows_at_once(model))]
+    variance = [
+        head.gps.prior_marginals(part, state).variance.double() @ weight for part in h.split(_rows_at_once(model))
+    ]
     deviation = torch.cat(variance).clamp(min=0).sqrt()
     own = z[torch.from_numpy(asked).to(z.device)]
     parts = []
     for part in z.split(_rows_at_once(model, len(asked))):
         blocks = [
             bank.gps.prior_covariance(bank.positions(own), bank.positions(part), prior)
-            for bank, prior in zip(head.members(), state.priors, strict=True)
+            for bank, prior in zip(head.gps.members(), state.priors, strict=True)
         ]
-        parts.append(torch.einsum("j,jab->ab", weight, torch.cat(blocks)[head.gp_order]))
+        parts.append(torch.einsum("j,jab->ab", weight, torch.cat(blocks)[head.gps.gp_order]))
     covariance, spread = torch.cat(parts, 1).cpu().numpy(), deviation.cpu().numpy()
     # Where no process moves any output, no row is like another.
     scale = np.maximum(spread[asked, None] * spread, np.finfo(np.float64).tiny)
@@ -122,7 +124,7 @@ def neighbours(model: SVDKL, h: Tensor, asked: Ints, most: int = MOST) -> Neighb
 
 def _rows_at_once(model: SVDKL, asked: int = 1) -> int:
     """Rows of which what is held at a time is bounded: their weights on the grids, and their covariances."""
-    points = sum(bank.gps.num_gps * max(asked, *bank.gps.grid.sizes) for bank in model.head.members())
+    points = sum(bank.gps.num_gps * max(asked, *bank.gps.grid.sizes) for bank in model.gp_head.gps.members())
     return max(1, DISTANCES // points)
 
 
@@ -189,10 +191,10 @@ def features_of(estimator: Any, X: Any) -> Tensor:
 @torch.inference_mode()
 def describe_processes(model: SVDKL, h: Tensor) -> Processes:
     """Read all of that off a model and the features of the rows."""
-    head = model.head
+    head = model.gp_head
     mixing = _array(head.mixing.weight)
     state = head.state()
-    means = _array(torch.cat([head.marginals(part, state).mean for part in h.split(BATCH)]))
+    means = _array(torch.cat([head.gps.marginals(part, state).mean for part in h.split(BATCH)]))
     felt = mixing - mixing.mean(0) if head.likelihood.is_classifier and len(mixing) > 1 else mixing
     moves = felt * means.std(0)
     influence = np.linalg.norm(moves, axis=0)
@@ -202,9 +204,9 @@ def describe_processes(model: SVDKL, h: Tensor) -> Processes:
 
 
 def _hyperparameters(head: GPHead) -> tuple[Reals, Reals]:
-    most_axes = max(map(len, head.groups))
+    most_axes = max(map(len, head.gps.groups))
     deviations, lengthscales = [], []
-    for bank in head.members():
+    for bank in head.gps.members():
         kernel = bank.gps.kernel
         deviations.append(_array(kernel.variance.sqrt()))
         lengths = np.full((bank.gps.num_gps, most_axes), np.nan)
@@ -212,32 +214,32 @@ def _hyperparameters(head: GPHead) -> tuple[Reals, Reals]:
             if isinstance(axis, LengthscaleKernel | Periodic):
                 lengths[:, place] = _array(axis.log_lengthscale.exp())
         lengthscales.append(lengths)
-    order = head.gp_order.cpu().numpy()
+    order = head.gps.gp_order.cpu().numpy()
     return np.concatenate(deviations)[order], np.concatenate(lengthscales)[order]
 
 
 def _grid_use(head: GPHead, h: Tensor) -> list[Reals]:
-    z = head.bounding(h.to(head.mixing.weight.dtype))
+    z = head.gps.bounding(h.to(head.mixing.weight.dtype))
     shares: list[Reals] = []
-    for bank in head.members():
+    for bank in head.gps.members():
         size = bank.gps.grid.sizes[0]
         cells = locate(bank.positions(z)[..., 0], size).cell.cpu().numpy()
         shares += [np.bincount(column, minlength=size - 1) / len(column) for column in cells.T]
-    return [shares[place] for place in head.gp_order.tolist()]
+    return [shares[place] for place in head.gps.gp_order.tolist()]
 
 
 @torch.inference_mode()
 def learned_function(model: SVDKL, h: Tensor, gp: int) -> LearnedFunction:
     """One GP over the range of the rows; its other features, if it has several, are held at their medians."""
-    head = model.head
-    group = head.groups[gp]
+    head = model.gp_head
+    group = head.gps.groups[gp]
     column = _array(h[:, group[0]])
     low, high = np.quantile(column, (TAIL, 1 - TAIL))
     margin = 0.05 * (high - low) or 0.5
     line = np.linspace(low - margin, high + margin, FUNCTION_POINTS)
     points = h.median(0).values.repeat(FUNCTION_POINTS, 1)
     points[:, group[0]] = torch.from_numpy(line).to(points)
-    marginals = head.marginals(points)
+    marginals = head.gps.marginals(points)
     within = column[(column >= line[0]) & (column <= line[-1])]
     return LearnedFunction(
         gp, len(group), line, _array(marginals.mean[:, gp]), np.sqrt(_array(marginals.variance[:, gp])), within

@@ -11,10 +11,11 @@ import numpy as np
 from torch import nn
 
 from svdkl.errors import version_of
+from svdkl.estimators.options import has_head
 from svdkl.model import SVDKL
 from svdkl.tables.encoder import TabularEncoder
-from svdkl.tables.frames import Table, open_table
 from svdkl.tables.schema import CategoryColumn, ColumnSchema, IgnoredColumn, encoding_in_words
+from svdkl.tables.table import Table, open_table
 
 PACKAGES = ("svdkl", "torch", "numpy", "scikit-learn", "matplotlib")
 RECIPES = {
@@ -35,22 +36,22 @@ def describe_model(estimator: Any) -> dict[str, str]:
     else:
         hidden = " × ".join(str(width) for width in estimator.network_options_["hidden"])
         facts["Network"] = f"layers of {hidden} units, {estimator.num_features_} features"
-    if isinstance(model, SVDKL):
-        head = model.head
-        grids = sorted({" × ".join(map(str, bank.gps.grid.sizes)) for bank in head.members()})
-        facts["Gaussian processes"] = f"{len(head.groups)}, each on a grid of {' or '.join(grids)} points"
+    if has_head(estimator):
+        head = model.gp_head
+        grids = sorted({" × ".join(map(str, bank.gps.grid.sizes)) for bank in head.gps.members()})
+        facts["Gaussian processes"] = f"{len(head.gps.groups)}, each on a grid of {' or '.join(grids)} points"
         facts["Kernel"] = plain(estimator.kernel)
         facts["Held-out evidence"] = "yes" if has_evidence(model) else "no"
-    facts["Likelihood"] = type(model.head.likelihood if isinstance(model, SVDKL) else model.likelihood).__name__
-    beside = ", beside those that were held out" if has_evidence(model) else ""
+    facts["Likelihood"] = type(model.head.likelihood).__name__
+    beside = ", beside those that were held out" if has_head(estimator) and has_evidence(model) else ""
     facts["Training rows"] = f"{estimator.num_rows_seen_:,}{beside}"
     facts["Epochs"] = f"{estimator.n_iter_}, in {sum(epoch.seconds for epoch in estimator.history_):.1f} s"
     return facts
 
 
-def has_evidence(model: Any) -> bool:
+def has_evidence(model: SVDKL) -> bool:
     """Whether held-out rows had the last word: they leave a prior around the function that was learned before."""
-    return isinstance(model, SVDKL) and any(bool(bank.gps.centre.any()) for bank in model.head.members())
+    return any(bool(bank.gps.centre.any()) for bank in model.gp_head.gps.members())
 
 
 def options(estimator: Any) -> dict[str, str]:
@@ -111,7 +112,7 @@ def _describe(column: ColumnSchema, table: Table, place: int | None, max_onehot:
     encoding = encoding_in_words(column, max_onehot)
     if isinstance(column, IgnoredColumn) or place is None:
         return ColumnFacts(column.name, column.kind, encoding, 0.0, True, 0.0)
-    given = table.read(place)
+    given = table.column(place)
     missing = 0.0 if given.missing is None else float(given.missing.mean())
     unknown = 0.0
     if isinstance(column, CategoryColumn) and given.labels:

@@ -15,6 +15,7 @@ from scipy import special
 from svdkl.errors import first_line
 from svdkl.estimators import SVDKLClassifier, SVDKLRegressor
 from svdkl.estimators.examples import num_rows, take_rows
+from svdkl.estimators.options import has_head
 from svdkl.model import SVDKL
 
 DRAWS = 200
@@ -171,7 +172,7 @@ def figure_rows(total: int) -> Ints:
 
 def _class_doubt(estimator: SVDKLClassifier, X: Any, entropy: Reals) -> Doubt:
     rows = figure_rows(len(entropy))
-    if not isinstance(estimator.model_, SVDKL):
+    if not has_head(estimator):
         return Doubt(rows, entropy[rows], None, None)
     parts = estimator.predict_uncertainty(take_rows(X, rows))
     return Doubt(rows, entropy[rows], parts.epistemic, parts.ood_score, _usual_scores(estimator.model_))
@@ -179,7 +180,7 @@ def _class_doubt(estimator: SVDKLClassifier, X: Any, entropy: Reals) -> Doubt:
 
 def _real_doubt(estimator: SVDKLRegressor, X: Any, std: Reals) -> Doubt:
     rows = figure_rows(len(std))
-    if not isinstance(estimator.model_, SVDKL):
+    if not has_head(estimator):
         return Doubt(rows, std[rows], None, None)
     parts = estimator.predict_uncertainty(take_rows(X, rows))
     epistemic = np.sqrt(_columns(parts.epistemic))
@@ -187,7 +188,7 @@ def _real_doubt(estimator: SVDKLRegressor, X: Any, std: Reals) -> Doubt:
 
 
 def _usual_scores(model: SVDKL) -> Reals:
-    return model.head.usual_scores().double().cpu().numpy()
+    return model.gp_head.usual_scores().double().cpu().numpy()
 
 
 def _columns(values: Reals) -> Reals:

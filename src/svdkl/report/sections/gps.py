@@ -38,7 +38,7 @@ MOST_TARGETS = 3
 def processes(facts: Facts) -> Section:
     """All figures on the GPs; for plain networks, that there are none."""
     model, found = facts.estimator.model_, facts.processes
-    if found is None or not isinstance(model, SVDKL):
+    if found is None:
         words = f"The recipe {facts.estimator.recipe!r} has no Gaussian processes: their figures are left out."
         return Section("processes", "Gaussian processes", paragraph(words))
     shown = found.order[:MOST_DRAWN].tolist()
@@ -116,11 +116,11 @@ def _functions(facts: Facts, model: SVDKL, found: Processes) -> str:
         sign = "+" if weight > 0 else "−"
         svg = function(
             line.feature, line.mean, line.std, line.rows, f"process {gp}  →  {sign} {towards}",
-            f"feature {model.head.groups[gp][0]}", f"f{gp}",
+            f"feature {model.gp_head.gps.groups[gp][0]}", f"f{gp}",
         )  # fmt: skip
         ends = f"{number(line.mean[0])} to {number(line.mean[-1])}"
         panels.append(Panel(svg, f"Process {gp} goes from {ends} over the range of the rows, {sign} {towards}."))
-    several = max(map(len, model.head.groups)) > 1
+    several = max(map(len, model.gp_head.gps.groups)) > 1
     held = " Other features of a process are held at their medians." if several else ""
     caption = (
         "Read it as: what does the process make of its feature? The band is two standard deviations, columns below "

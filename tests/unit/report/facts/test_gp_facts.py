@@ -24,14 +24,14 @@ def test_processes_against_the_head(mixed, mixed_facts):
     found = describe_processes(mixed.model_, h)
     weight = head.mixing.weight.detach().double().numpy()
     assert np.array_equal(found.mixing, weight)
-    means = head.marginals(h).mean.detach().double().numpy()
+    means = head.gps.marginals(h).mean.detach().double().numpy()
     influence = [means[:, j].std() * np.linalg.norm(weight[:, j] - weight[:, j].mean()) for j in range(4)]
     assert found.influence == pytest.approx(np.array(influence), rel=1e-4)
     assert found.order[0] == np.argmax(influence)
-    kernel = head.members()[0].gps.kernel
+    kernel = head.gps.members()[0].gps.kernel
     assert found.deviations == pytest.approx(np.exp(kernel.log_variance.detach().numpy() / 2), rel=1e-5)
     assert found.lengthscales[:, 0] == pytest.approx(kernel.axes[0].lengthscale.detach().numpy(), rel=1e-5)
-    positions = (head.bounding(h)[:, 2].detach().numpy() + 1) / 2 * (8 - 3) + 1  # one spacing free at either end
+    positions = (head.gps.bounding(h)[:, 2].detach().numpy() + 1) / 2 * (8 - 3) + 1  # one spacing free at either end
     shares = [np.mean(np.floor(positions) == cell) for cell in range(7)]
     assert found.grid_use[2] == pytest.approx(shares)
 
@@ -42,7 +42,7 @@ def test_learned_function_against_the_head(mixed, mixed_facts):
     point = torch.zeros(1, 4)
     point[0, 1] = float(line.feature[60])
     with torch.no_grad():
-        marginals = head.marginals(point)
+        marginals = head.gps.marginals(point)
     assert line.mean[60] == pytest.approx(float(marginals.mean[0, 1]), abs=1e-4)
     assert line.std[60] == pytest.approx(float(marginals.variance[0, 1]) ** 0.5, rel=1e-3)
 
@@ -54,7 +54,7 @@ def test_kernels_against_the_head(mixed, mixed_facts):
     assert len(rows) == 150 == len(set(rows.tolist()))
     h = mixed_facts.features[rows]
     found = kernels(mixed.model_, h, [0, 3])
-    expected = [mixed.model_.head.kernel_matrix(h, h, gp).detach().double().numpy() for gp in range(4)]
+    expected = [mixed.model_.head.gps.kernel_matrix(h, h, gp).detach().double().numpy() for gp in range(4)]
     assert np.allclose(found.by_gp[3], expected[3], atol=1e-6)
     weight = mixed.model_.head.mixing.weight.detach().double().numpy()
     summed = sum((weight[:, gp] ** 2).mean() * expected[gp] for gp in range(4))

@@ -1,0 +1,60 @@
+"""A table of any library, opened once: each of its columns is converted once."""
+
+from typing import Any
+
+from svdkl.tables.column import Column, Index
+from svdkl.tables.frames import Frame, open_frame
+
+
+class Table:
+    """Named columns, each of which is converted when it is first asked for, and kept.
+
+    Tables that :meth:`take` makes share the converted columns.
+
+    Parameters
+    ----------
+    frame
+        The table as it was given.
+    converted
+        The converted columns of the whole frame by their positions.
+    rows
+        The rows of the frame that this table has, in their order; None for all.
+
+    Attributes
+    ----------
+    names, num_rows
+        The names of the columns, and the number of rows.
+    named
+        Whether the names are the table's own. Arrays have none: their columns are called x0, x1, ...
+    """
+
+    def __init__(self, frame: Frame, converted: dict[int, Column] | None = None, rows: Index | None = None) -> None:
+        self._frame, self._rows = frame, rows
+        self._converted: dict[int, Column] = {} if converted is None else converted
+        self.names, self.named = frame.names, frame.library != "numpy"
+        self.num_rows = frame.num_rows if rows is None else len(rows)
+
+    def column(self, place: int) -> Column:
+        """Return the column at a place, converted."""
+        if place not in self._converted:
+            self._converted[place] = self._frame.read(place)
+        column = self._converted[place]
+        return column if self._rows is None else column.take(self._rows)
+
+    def take(self, rows: Index) -> "Table":
+        """Return a view of these rows, in this order: it keeps no columns of its own."""
+        return Table(self._frame, self._converted, rows if self._rows is None else self._rows[rows])
+
+    def part(self, start: int, stop: int) -> "Table":
+        """Return the rows from ``start`` to before ``stop``, which are converted on their own, in little memory.
+
+        Of a table that :meth:`take` made, they are a view.
+        """
+        if self._rows is None:
+            return Table(self._frame.part(start, stop))
+        return Table(self._frame, self._converted, self._rows[start:stop])
+
+
+def open_table(X: Any) -> Table:
+    """Open a numpy array, a pandas or polars DataFrame, a pyarrow Table or nested sequences; a Table stays itself."""
+    return X if isinstance(X, Table) else Table(open_frame(X))
