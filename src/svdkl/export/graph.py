@@ -1,8 +1,8 @@
-"""A fitted model as a module of plain operations: all that is the same for every row is computed and put in tables.
+"""A fitted model as a module of plain operations: everything that all rows share is computed and put into tables.
 
     rows -> net -> bounding -> cubics of each cell -> mixing -> latent points -> average over them
 
-No factorisation, no kernel and no posterior is left in it, so that other programs can run it.
+No factorisation, no kernel and no posterior is left, so that other programs can run the module.
 """
 
 import copy
@@ -42,7 +42,7 @@ class FrozenBounding(nn.Module):
 
 
 class FrozenGPs(nn.Module):
-    """GPs of one number of dimensions, of which only the tables of their marginals are left."""
+    """GPs of one number of dimensions, as the tables of their marginals."""
 
     def __init__(self, bank: Bank, tables: MarginalTables) -> None:
         super().__init__()
@@ -62,7 +62,7 @@ class FrozenGPs(nn.Module):
 
 
 class FrozenHead(nn.Module):
-    """A :class:`~svdkl.gp.head.GPHead` at its current parameters."""
+    """A :class:`~svdkl.gp.head.GPHead` at its current parameters, for prediction alone."""
 
     def __init__(self, head: GPHead) -> None:
         super().__init__()
@@ -95,17 +95,17 @@ def _(head: GPHead) -> FrozenHead:
 
 
 class FrozenPredictor(nn.Module):
-    """From encoded rows (B, ...) to what the estimator predicts for them, as a tuple.
+    """A module that predicts for encoded rows (B, ...) what the estimator predicts for them, as a tuple.
 
-    Class probabilities (B, C); or mean and standard deviation of the targets, in their own units and in float64, since
-    the spread of a target may be small beside its mean.
+    The tuple holds class probabilities (B, C); or mean and standard deviation of the targets, in their own units and in
+    float64, since the spread of a target may be small beside its mean.
 
     Parameters
     ----------
     model
-        The estimator's; it is copied to the CPU and left as it is.
+        The estimator's model; it is copied to the CPU and left as it is.
     target_mean, target_scale
-        Of each target; None for classes.
+        Mean and scale of each target; None for classes.
     single_target
         Whether targets are numbers, (B,), and not rows of numbers, (B, C).
     """
@@ -126,7 +126,7 @@ class FrozenPredictor(nn.Module):
         self.to("cpu").eval().requires_grad_(False)
 
     def forward(self, rows: Tensor) -> tuple[Tensor, ...]:
-        """Probabilities; or mean and standard deviation."""
+        """Return the probabilities; or mean and standard deviation."""
         latents, likelihood = self.head.latents(self.net(rows)), self.head.likelihood
         if likelihood.is_classifier:
             probabilities = predictive_probabilities(likelihood, latents)
