@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_array, validate_data
 
 from svdkl.nets.images import reads_bytes
 from svdkl.tables.column import Column
+from svdkl.tables.conversion import counts
 from svdkl.tables.table import open_table
 
 Index = npt.NDArray[np.int64]
@@ -115,8 +116,9 @@ def _key(column: Column) -> npt.NDArray[np.float64]:
     """One number a row: equal where the values are."""
     values = column.values
     if column.storage in ("text", "category"):
-        ranks = np.append(np.argsort(np.argsort(np.array([*column.labels, ""], dtype=object)))[:-1], -1)
-        values = ranks[values]
+        labels = np.array([*column.labels, ""], dtype=object)  # the last one for missing rows
+        held = np.append(counts(column) > 0, True)  # a rank must not depend on labels of other rows
+        values = np.searchsorted(np.sort(labels[held]), labels)[values]
     elif column.storage == "time":
         values = values.astype(np.int64)
     numbers = values.astype(np.float64)
