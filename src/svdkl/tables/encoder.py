@@ -1,4 +1,4 @@
-"""Tables to matrices: fitted once, then the same for every table with the same columns."""
+"""Encode tables as float32 matrices, each one in the way that was learned from one table."""
 
 import warnings
 from typing import Any
@@ -15,29 +15,29 @@ from svdkl.tables.schema import IgnoredColumn, Schema
 from svdkl.tables.table import Table, open_table
 
 FORMAT = "svdkl tabular encoder, version 1"
-SAMPLE = 100_000  # rows that scales and bins are chosen from,
-SMALLEST_SAMPLE = 10_000  # fewer in tables of many columns, but not below this,
-CELLS = 10_000_000  # so that a sample holds at most about so many values
+SAMPLE = 100_000  # most rows that scales and bins are chosen from: sorting more takes time and moves no quantile much
+SMALLEST_SAMPLE = 10_000  # fewest rows of the sample, in tables of many columns: some for each of 64 bins
+CELLS = 10_000_000  # most values of a sample above that size, which bounds the time for tables of many columns
 
 
 class TabularEncoder:
-    """One float32 matrix from a table of numbers, booleans, text and times.
+    """Encode a table of numbers, booleans, text and times as one float32 matrix.
 
     Numbers are centred at the median and scaled by quantiles, with far tails compressed; categories become codes; times
-    become numbers. :attr:`layout` says what each column of the matrix is, for
-    :class:`~svdkl.nets.tabular.TabularNet`. A row is encoded the same whatever the other rows are.
+    become numbers. :attr:`layout` describes each column of the matrix, for :class:`~svdkl.nets.tabular.TabularNet`.
+    The encoding of a row does not depend on the other rows.
 
     Parameters
     ----------
     max_onehot
-        Categories with at most so many codes are one-hot in the network, others are embedded.
+        A column of categories with at most this many codes is one-hot in the network, others are embedded.
     max_categories, min_count
         A category column keeps its most frequent values, those seen at least ``min_count`` times (in tables of fewer
         than 20 ``min_count`` rows, in one row of 20); the rest share the code of unknown values.
     num_bins
-        Of the piecewise-linear encoding, at most.
+        The most bins of the piecewise-linear encoding of a number.
     seed
-        Of the sample that scales and bins of large tables are chosen from.
+        The seed of the sample that scales and bins of large tables are chosen from.
 
     Examples
     --------
@@ -65,21 +65,21 @@ class TabularEncoder:
 
     @property
     def schema(self) -> Schema:
-        """What was learned of each column."""
+        """The encoding of each column of the table."""
         if self.schema_ is None:
             raise ValueError("Expected a fitted encoder, got one that has seen no table yet: call fit first.")
         return self.schema_
 
     @property
     def layout(self) -> Layout:
-        """What each column of the matrix is."""
+        """The columns of the matrix."""
         return Layout(self.schema.features(self.max_onehot))
 
     def fit(self, X: Any, y: Any = None, task: Task | None = None) -> "TabularEncoder":
-        """Learn the columns of a table.
+        """Learn the encoding of a table, which may be a :class:`~svdkl.tables.table.Table`.
 
-        With targets, bins are chosen so that they tell the targets apart. Where no task is named, whole numbers of at
-        most 50 values, text and booleans are classes.
+        With targets, bins are chosen so that they tell the targets apart. Without a task, targets that are text,
+        booleans or whole numbers of at most 50 values are classes.
         """
         self._check_options()
         if task not in (None, "classification", "regression"):
@@ -101,7 +101,7 @@ class TabularEncoder:
         return self
 
     def transform(self, X: Any) -> Float[Tensor, "B F"]:
-        """The matrix of a table with the same columns; in any order, if they have names."""
+        """Encode a table with the same columns; in any order, if they have names."""
         schema, table = self.schema, open_table(X)
         places = self._places(schema, table)
         widths = [len(column.features(self.max_onehot)) for column in schema.columns]
@@ -113,12 +113,12 @@ class TabularEncoder:
         return torch.from_numpy(matrix)
 
     def to_json(self) -> dict[str, Any]:
-        """Options and schema as plain dictionaries, lists, texts, numbers and booleans."""
+        """Write options and schema as dictionaries, lists, texts, numbers and booleans."""
         return {"format": FORMAT, "options": self._options(), "schema": self.schema.to_json()}
 
     @classmethod
     def from_json(cls, data: Any) -> "TabularEncoder":
-        """The fitted encoder that :meth:`to_json` was called on."""
+        """Read a fitted encoder that :meth:`to_json` has written."""
         if not isinstance(data, dict) or data.get("format") != FORMAT or set(data) != {"format", "options", "schema"}:
             raise ValueError(f"Expected the JSON of a fitted encoder ({FORMAT!r}), got something else.")
         options = data["options"]
@@ -151,7 +151,7 @@ class TabularEncoder:
         return np.sort(np.random.default_rng(self.seed).choice(table.num_rows, size, replace=False, shuffle=False))
 
     def _places(self, schema: Schema, table: Table) -> list[int]:
-        """Where each column of the schema stands in the table; 0 for those that are ignored and not there."""
+        """Find each column of the schema in the table; 0 for ignored columns that are not there."""
         if not (schema.named and table.named):
             if len(table.names) != len(schema.columns):
                 raise ValueError(
