@@ -13,7 +13,7 @@ Task = Literal["classification", "regression"]
 
 MAX_CLASSES = 50  # a tree's time grows with the classes: the rarest of more count as one
 MIN_LEAF = 5  # fewest rows of a bin that a tree chooses: fewer show chance only
-LEAVES = 2000  # in large tables, such a bin holds at least one row in this many: no column needs finer ones
+LEAVES = 2000  # in large tables, such a bin holds at least one row in this many
 MOST_LEVELS = 128  # more frequent values than this are a scale, not a list
 TAIL = 0.001  # share of rows beyond the outermost edges on either side, so that far rows do not stretch a bin
 

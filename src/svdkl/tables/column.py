@@ -2,10 +2,10 @@
 
 import datetime
 import decimal
-import fractions
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
@@ -47,9 +47,8 @@ class Column:
 
     def take(self, rows: Index) -> "Column":
         """Return these rows, in this order. The labels stay what they are, so some may occur in no row."""
-        return replace(
-            self, values=self.values[rows], missing=None if self.missing is None else some(self.missing[rows])
-        )
+        missing = None if self.missing is None else some(self.missing[rows])
+        return replace(self, values=self.values[rows], missing=missing)
 
 
 def read_array(name: str, values: Array) -> Column:
@@ -129,20 +128,7 @@ def unreadable(name: str, what: str) -> TypeError:
 _KINDS: tuple[tuple[Storage, tuple[type, ...]], ...] = (
     ("boolean", (bool, np.bool_)),
     ("time", (datetime.date, np.datetime64)),
-    (
-        "number",
-        (
-            int,
-            float,
-            np.integer,
-            np.floating,
-            decimal.Decimal,
-            fractions.Fraction,
-            datetime.timedelta,
-            datetime.time,
-            np.timedelta64,
-        ),
-    ),
+    ("number", (Real, decimal.Decimal, datetime.timedelta, datetime.time, np.timedelta64)),
     ("text", (str,)),
 )
 

@@ -6,9 +6,7 @@ import io
 import zlib
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from io import BufferedIOBase
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -82,7 +80,7 @@ def _uneven_row(path: Path, delimiter: str) -> ValueError | None:
     return None
 
 
-def _bytes(path: Path) -> BufferedIOBase:
+def _bytes(path: Path) -> gzip.GzipFile | io.BufferedReader:
     return gzip.open(path, "rb") if path.name.lower().endswith(".gz") else path.open("rb")
 
 
@@ -136,20 +134,27 @@ class CsvFile:
 
     def read(self, columns: Sequence[str] | None = None) -> pa.Table:
         """Read the table, or some of its columns in this order."""
-        names = chosen_names(self.path, self.names, columns)
-        return pa.Table.from_batches(list(self._stream(names)), self._schema_of(names))
+        schema = self._schema_of(columns)
+        return pa.Table.from_batches(list(self._stream(schema)), schema)
 
     def batches(self, columns: Sequence[str] | None = None, rows: int = 65_536) -> Iterator[pa.Table]:
         """Yield the table in parts of so many rows; memory holds about one of them."""
-        names = chosen_names(self.path, self.names, columns)
-        return tables_of(self._stream(names), self._schema_of(names), rows)
+        schema = self._schema_of(columns)
+        return tables_of(self._stream(schema), schema, rows)
 
-    def _schema_of(self, names: list[str]) -> pa.Schema:
-        return pa.schema([self.schema.field(name) for name in names])
+    def _schema_of(self, columns: Sequence[str] | None) -> pa.Schema:
+        return pa.schema([self.schema.field(name) for name in chosen_names(self.path, self.names, columns)])
 
-    def _stream(self, names: list[str]) -> Iterator[pa.RecordBatch]:
+    def _stream(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """Parse the columns of a schema, block by block."""
+        zipped = self.path.name.lower().endswith(".gz")
         try:
-            with self._open(self._schema_of(names)) as reader:
+            with pyarrow.csv.open_csv(
+                pa.input_stream(self.path, compression="gzip" if zipped else None),
+                pyarrow.csv.ReadOptions(block_size=BLOCK),
+                pyarrow.csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
+                pyarrow.csv.ConvertOptions(column_types=schema, include_columns=schema.names, strings_can_be_null=True),
+            ) as reader:
                 yield from reader
         except (pa.ArrowException, OSError) as error:
             raise explain(self.path, self._delimiter, error) from error
@@ -159,14 +164,10 @@ class CsvFile:
         """The narrowest type of each column, and the number of rows."""
         fitting: dict[str, tuple[pa.DataType, ...]] = dict.fromkeys(self.names, (pa.null(), *KINDS))
         rows = 0
-        try:
-            with self._open(pa.schema([(name, pa.string()) for name in self.names])) as reader:
-                for batch in reader:
-                    rows += batch.num_rows
-                    for name, column in zip(self.names, batch.columns):
-                        fitting[name] = tuple(kind for kind in fitting[name] if _fits(column, kind))
-        except (pa.ArrowException, OSError) as error:
-            raise explain(self.path, self._delimiter, error) from error
+        for batch in self._stream(pa.schema([(name, pa.string()) for name in self.names])):
+            rows += batch.num_rows
+            for name, column in zip(self.names, batch.columns):
+                fitting[name] = tuple(kind for kind in fitting[name] if _fits(column, kind))
         if rows == 0:
             raise ValueError(
                 f"Expected rows below the names of the columns in {self.path}, got none: check what wrote it."
@@ -176,16 +177,6 @@ class CsvFile:
     @property
     def _delimiter(self) -> str:
         return "\t" if self.path.name.lower().endswith((".tsv", ".tsv.gz")) else ","
-
-    def _open(self, schema: pa.Schema) -> Any:
-        """Open a reader of the columns of a schema."""
-        zipped = self.path.name.lower().endswith(".gz")
-        return pyarrow.csv.open_csv(
-            pa.input_stream(self.path, compression="gzip" if zipped else None),
-            pyarrow.csv.ReadOptions(block_size=BLOCK),
-            pyarrow.csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
-            pyarrow.csv.ConvertOptions(column_types=schema, include_columns=schema.names, strings_can_be_null=True),
-        )
 
 
 def _fits(texts: pa.Array, kind: pa.DataType) -> bool:

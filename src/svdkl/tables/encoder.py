@@ -15,9 +15,10 @@ from svdkl.tables.schema import IgnoredColumn, Schema
 from svdkl.tables.table import Table, open_table
 
 FORMAT = "svdkl tabular encoder, version 1"
-SAMPLE = 100_000  # most rows that scales and bins are chosen from: sorting more takes time and moves no quantile much
-SMALLEST_SAMPLE = 10_000  # fewest rows of the sample, in tables of many columns: some for each of 64 bins
-CELLS = 10_000_000  # most values of a sample above that size, which bounds the time for tables of many columns
+SAMPLE = 100_000  # most rows that scales and bins are chosen from: enough for 64 bins, and quickly sorted
+SMALLEST_SAMPLE = 10_000  # the sample of a table of very many columns: still some 150 rows for each of 64 bins
+LEAST = {"max_onehot": 0, "max_categories": 1, "min_count": 1, "num_bins": 2, "seed": 0}  # values of the options
+CELLS = 10_000_000  # values of a larger sample: more columns leave fewer rows, so that the time stays the same
 
 
 class TabularEncoder:
@@ -49,12 +50,7 @@ class TabularEncoder:
     """
 
     def __init__(
-        self,
-        max_onehot: int = 32,
-        max_categories: int = 1000,
-        min_count: int = 10,
-        num_bins: int = 64,
-        seed: int = 0,
+        self, max_onehot: int = 32, max_categories: int = 1000, min_count: int = 10, num_bins: int = 64, seed: int = 0
     ) -> None:
         self.max_onehot = max_onehot
         self.max_categories = max_categories
@@ -122,27 +118,20 @@ class TabularEncoder:
         if not isinstance(data, dict) or data.get("format") != FORMAT or set(data) != {"format", "options", "schema"}:
             raise ValueError(f"Expected the JSON of a fitted encoder ({FORMAT!r}), got something else.")
         options = data["options"]
-        if not isinstance(options, dict) or set(options) != set(cls()._options()):
-            raise ValueError(f"Expected the encoder's options {', '.join(cls()._options())}, got {options!r}.")
+        if not isinstance(options, dict) or set(options) != set(LEAST):
+            raise ValueError(f"Expected the encoder's options {', '.join(LEAST)}, got {options!r}.")
         encoder = cls(**options)
         encoder._check_options()
         encoder.schema_ = Schema.from_json(data["schema"])
         return encoder
 
     def _options(self) -> dict[str, int]:
-        return {
-            "max_onehot": self.max_onehot,
-            "max_categories": self.max_categories,
-            "min_count": self.min_count,
-            "num_bins": self.num_bins,
-            "seed": self.seed,
-        }
+        return {name: getattr(self, name) for name in LEAST}
 
     def _check_options(self) -> None:
-        least = {"max_onehot": 0, "max_categories": 1, "min_count": 1, "num_bins": 2, "seed": 0}
         for name, value in self._options().items():
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least[name]:
-                raise ValueError(f"Expected {name} to be a whole number of at least {least[name]}, got {value!r}.")
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < LEAST[name]:
+                raise ValueError(f"Expected {name} to be a whole number of at least {LEAST[name]}, got {value!r}.")
 
     def _sample(self, table: Table) -> np.ndarray[Any, np.dtype[np.int64]]:
         size = min(SAMPLE, max(SMALLEST_SAMPLE, CELLS // len(table.names)))

@@ -17,13 +17,7 @@ SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 @dataclass(frozen=True)
 class Frame:
-    """A table of one library, as it was given.
-
-    Attributes
-    ----------
-    names
-        The names of the columns; x0, x1, ... for arrays, which have none.
-    """
+    """A table of one library, as it was given. The columns of arrays are called x0, x1, ..."""
 
     library: Literal["numpy", "pandas", "polars", "pyarrow"]
     table: Any

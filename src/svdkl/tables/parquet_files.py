@@ -121,24 +121,24 @@ class ParquetFiles:
 
     def blocks(self, group: Group, columns: Sequence[str], rows: int) -> Iterator[pa.Table]:
         """Yield one row group, however large, in parts of so many rows."""
-        try:
-            for batch in _open(group.file).iter_batches(rows, row_groups=[group.index], columns=list(columns)):
-                yield pa.Table.from_batches([batch]).select(list(columns)).cast(self._schema_of(columns))
-        except (pa.ArrowException, OSError) as error:
-            raise _damaged(group.file) from error
+        return map(pa.Table.from_batches, ([batch] for batch in self._stream(group.file, columns, rows, [group.index])))
 
     def batches(self, columns: Sequence[str] | None = None, rows: int = 65_536) -> Iterator[pa.Table]:
         """Yield the table in parts of so many rows; memory holds about one, however large the row groups are."""
         names = chosen_names(self.path, self.names, columns)
-        return tables_of(self._stream(names, rows), self._schema_of(names), rows)
+        files = dict.fromkeys(group.file for group in self.groups)
+        batches = (batch for file in files for batch in self._stream(file, names, rows))
+        return tables_of(batches, self._schema_of(names), rows)
 
-    def _stream(self, names: list[str], rows: int) -> Iterator[pa.RecordBatch]:
-        for file in dict.fromkeys(group.file for group in self.groups):
-            try:
-                for batch in _open(file).iter_batches(rows, columns=names):
-                    yield batch.select(names).cast(self._schema_of(names))
-            except (pa.ArrowException, OSError) as error:
-                raise _damaged(file) from error
+    def _stream(
+        self, file: Path, names: Sequence[str], rows: int, groups: list[int] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        names = list(names)
+        try:
+            for batch in _open(file).iter_batches(rows, row_groups=groups, columns=names):
+                yield batch.select(names).cast(self._schema_of(names))
+        except (pa.ArrowException, OSError) as error:
+            raise _damaged(file) from error
 
     def _schema_of(self, names: Sequence[str]) -> pa.Schema:
         """Return one schema for all files: they may differ in whether a column can have missing values."""

@@ -102,9 +102,8 @@ class TimeColumn:
 
     def features(self, max_onehot: int) -> list[Feature]:
         """List the encoded columns."""
-        return [Number(f"{self.name} {part.part}", part.edges, part.levels) for part in self.parts] + _missing_flag(
-            self
-        )
+        parts = [Number(f"{self.name} {part.part}", part.edges, part.levels) for part in self.parts]
+        return [*parts, *_missing_flag(self)]
 
 
 @dataclass(frozen=True)
