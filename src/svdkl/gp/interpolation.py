@@ -178,23 +178,6 @@ def interpolate(values: Float[Tensor, "..."], positions: Float[Tensor, "B J D"])
     return result.reshape(*batch, *result.shape[1:])
 
 
-def interpolate_transposed(
-    x: Float[Tensor, "..."], positions: Float[Tensor, "B J D"], sizes: Sequence[int]
-) -> Float[Tensor, "..."]:
-    """M^T x: (..., B, J) spread onto the lattice, (..., J, m_1, ..., m_D)."""
-    num_gps = positions.shape[-2]
-    batch = x.shape[:-2]
-    flat = x.reshape(math.prod(batch), *x.shape[-2:])
-    index, weight = _sparse_rows(positions, sizes)
-    padded = [size + 2 for size in sizes]
-    offset = math.prod(padded) * torch.arange(num_gps, device=index.device)
-    spread = (flat.unsqueeze(-1) * weight).flatten(1)
-    total = spread.new_zeros(spread.shape[0], num_gps * math.prod(padded))
-    total = total.index_add(1, (index + offset[:, None]).flatten(), spread)
-    total = lattice_fold_ghosts(total.view(math.prod(batch), num_gps, *padded), len(sizes))
-    return total.reshape(*batch, *total.shape[1:])
-
-
 def interpolation_weights(position: Float[Tensor, "B J"], size: int) -> Float[Tensor, "B J size"]:
     """The rows of one axis' M written out, for covariances between chosen points."""
     ones = torch.ones_like(position)
@@ -206,7 +189,10 @@ def interpolation_weights(position: Float[Tensor, "B J"], size: int) -> Float[Te
 def eager_marginals(values: Float[Tensor, "J ..."], roots: Roots, positions: Float[Tensor, "B J D"]) -> MeanAndVariance:
     """By tensor operations: for any device, any D, traced code and second derivatives."""
     if len(roots) == 1:
-        return line_marginals(line_table(values, roots[0]), positions[..., 0])
+        # The mean is a fifth cubic in each cell, which we read in the same pass.
+        table = torch.cat([cell_cubics(values).unsqueeze(0), roots[0]])
+        cubics = evaluate_cubics(table, locate(positions[..., 0], values.shape[-1]))
+        return cubics[0], cubics[1:].square().sum(0)
     variance = torch.ones_like(positions[..., 0])
     for d, cubics in enumerate(roots):
         along = evaluate_cubics(cubics, locate(positions[..., d], cubics.shape[-1] + 1))
@@ -219,14 +205,3 @@ def eager_lattice(
 ) -> MeanAndVariance:
     """The same, each tensor an argument of its own, as functions with gradients take them."""
     return eager_marginals(values, roots, positions)
-
-
-def line_table(values: Float[Tensor, "J m"], roots: Float[Tensor, "4 4 J cells"]) -> Float[Tensor, "5 4 J cells"]:
-    """With one axis the mean is a fifth cubic in each cell, read in the same pass."""
-    return torch.cat([cell_cubics(values).unsqueeze(0), roots])
-
-
-def line_marginals(table: Float[Tensor, "5 4 J cells"], positions: Float[Tensor, "B J"]) -> MeanAndVariance:
-    """The first cubic is the mean, the sum of the squares of the other four the variance."""
-    cubics = evaluate_cubics(table, locate(positions, table.shape[-1] + 1))
-    return cubics[0], cubics[1:].square().sum(0)

@@ -14,7 +14,7 @@ import torch
 from svdkl.gp.fast.backends import marginals
 from svdkl.gp.interpolation import NEIGHBOURS, cubic_coefficients
 from svdkl.gp.linalg.banded import dense_gram
-from svdkl.gp.linalg.circulant import circulant_congruence, circulant_sqrt
+from svdkl.gp.linalg.circulant import circulant_congruence
 from svdkl.gp.linalg.small import unrolled_cholesky
 from svdkl.gp.posterior import AxisFactor, Posterior
 from svdkl.gp.prior import AxisPrior, CirculantAxis, Prior
@@ -94,7 +94,7 @@ def central_diagonals(factor: AxisFactor, axis: AxisPrior | None) -> Float[Tenso
     if axis is None:
         return factor.gram(NEIGHBOURS)
     if isinstance(axis, CirculantAxis) and factor.width < factor.size:
-        return circulant_congruence(circulant_sqrt(axis.spectrum), factor.gram(factor.width), NEIGHBOURS)
+        return circulant_congruence(axis.spectrum.sqrt(), factor.gram(factor.width), NEIGHBOURS)
     if isinstance(axis, CirculantAxis):
         return dense_gram(axis.colour(factor.dense()), NEIGHBOURS)
     return factor.coloured_gram(axis.root, NEIGHBOURS)

@@ -76,7 +76,7 @@ class CirculantAxis(NamedTuple):
 
     def colour(self, x: Float[Tensor, "J m r"]) -> Float[Tensor, "J m r"]:
         """R X, R symmetric."""
-        return circulant.circulant_matmul(circulant.circulant_sqrt(self.spectrum), x)
+        return circulant.circulant_matmul(self.spectrum.sqrt(), x)
 
     def colour_rows(self, rows: Float[Tensor, "J r m"]) -> Float[Tensor, "J r m"]:
         """X R."""
@@ -84,7 +84,7 @@ class CirculantAxis(NamedTuple):
 
     def whiten(self, x: Float[Tensor, "J m r"]) -> Float[Tensor, "J m r"]:
         """R^-1 X."""
-        return circulant.circulant_solve(circulant.circulant_sqrt(self.spectrum), x)
+        return circulant.circulant_matmul(1 / self.spectrum.sqrt(), x)
 
     def log_det(self) -> Float[Tensor, "J"]:
         """Log |K_d|."""
@@ -93,7 +93,7 @@ class CirculantAxis(NamedTuple):
     def project(self, x: Float[Tensor, "J m r"], tolerance: float) -> Float[Tensor, "J m r"]:
         """R (K_d + noise I)^-1 X."""
         noise = tolerance**2 * self.column[:, :1]
-        return circulant.circulant_matmul(circulant.circulant_sqrt(self.spectrum) / (self.spectrum + noise), x)
+        return circulant.circulant_matmul(self.spectrum.sqrt() / (self.spectrum + noise), x)
 
 
 AxisPrior = DenseAxis | CirculantAxis

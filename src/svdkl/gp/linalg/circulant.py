@@ -30,12 +30,6 @@ def even_transform(half: Float[Tensor, "*batch half"], m: int) -> Float[Tensor, 
     return m * torch.fft.irfft(half, n=m)[..., : m // 2 + 1]
 
 
-def circulant_spectrum(column: Float[Tensor, "*batch m"]) -> Float[Tensor, "*batch half"]:
-    """Eigenvalues of the circulant matrix with this first column."""
-    m = column.shape[-1]
-    return even_transform(column[..., : m // 2 + 1], m)
-
-
 def circulant_column(spectrum: Float[Tensor, "*batch half"], m: int) -> Float[Tensor, "*batch m"]:
     """First column of the circulant matrix with these eigenvalues."""
     return torch.fft.irfft(spectrum, n=m)
@@ -71,18 +65,6 @@ def circulant_matmul(
 ) -> Float[Tensor, "*batch m r"]:
     """C X."""
     return _CirculantMatmul.apply(spectrum, x)
-
-
-def circulant_solve(
-    spectrum: Float[Tensor, "*batch half"], x: Float[Tensor, "*batch m r"]
-) -> Float[Tensor, "*batch m r"]:
-    """C^-1 X."""
-    return circulant_matmul(1 / spectrum, x)
-
-
-def circulant_sqrt(spectrum: Float[Tensor, "*batch half"]) -> Float[Tensor, "*batch half"]:
-    """Spectrum of the symmetric square root of C."""
-    return spectrum.sqrt()
 
 
 def circulant_log_det(spectrum: Float[Tensor, "*batch half"], m: int) -> Float[Tensor, "*batch"]:
