@@ -1,4 +1,4 @@
-"""The doors of packages: public names that are imported when somebody first asks for them."""
+"""Lazy public names of packages, which are imported when somebody first asks for them."""
 
 import importlib
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""Lower triangular matrices of few diagonals: bands[k, i] = L[i + k, i], with zeros where i + k >= m."""
+"""Lower triangular matrices of few diagonals, held as bands[k, i] = L[i + k, i], with zeros where i + k >= m."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from svdkl.shapes import Float, Tensor
 
 
 def shift_down(x: Tensor, k: int) -> Tensor:
-    """y[..., i] = x[..., i - k], zero before the start."""
+    """Return y with y[..., i] = x[..., i - k], and zeros before the start."""
     return torch.nn.functional.pad(x[..., : x.shape[-1] - k], (k, 0)) if k else x
 
 
@@ -33,7 +33,7 @@ def rows_times_banded(
 
 
 class _BandedGram(torch.autograd.Function):
-    """Written out, since autograd would fill a buffer of zeros for each shift."""
+    """A hand-written backward pass: autograd would fill a buffer of zeros for each shift."""
 
     @staticmethod
     def forward(bands: Tensor, width: int) -> Tensor:
@@ -62,7 +62,7 @@ class _BandedGram(torch.autograd.Function):
 
 
 def banded_gram(bands: Float[Tensor, "*batch w m"], width: int) -> Float[Tensor, "*batch width m"]:
-    """The first ``width`` upper diagonals of S = L L^T: gram[k, i] = S[i, i + k].
+    """Return the first ``width`` upper diagonals of S = L L^T: gram[k, i] = S[i, i + k].
 
     L[i, l] = bands[i - l, l], so S[i, i + k] = sum_a bands[a, i - a] bands[a + k, i - a].
     """
@@ -70,7 +70,7 @@ def banded_gram(bands: Float[Tensor, "*batch w m"], width: int) -> Float[Tensor,
 
 
 class _DenseGram(torch.autograd.Function):
-    """As autograd would have it, but without a zero-filled matrix for each slice."""
+    """A hand-written backward pass: autograd would fill a matrix of zeros for each slice."""
 
     @staticmethod
     def forward(factor: Tensor, width: int) -> Tensor:
@@ -98,12 +98,12 @@ class _DenseGram(torch.autograd.Function):
 
 
 def dense_gram(factor: Float[Tensor, "*batch m r"], width: int) -> Float[Tensor, "*batch width m"]:
-    """The first ``width`` upper diagonals of F F^T for a dense F, in O(width m r)."""
+    """Return the first ``width`` upper diagonals of F F^T for a dense F, in O(width m r)."""
     return _DenseGram.apply(factor, width)
 
 
 def banded_dense(bands: Float[Tensor, "*batch w m"]) -> Float[Tensor, "*batch m m"]:
-    """The matrix itself, for axes short enough."""
+    """Write out the matrix, for axes short enough."""
     m = bands.shape[-1]
     dense = torch.diag_embed(bands[..., 0, :])
     for k in range(1, bands.shape[-2]):

@@ -1,7 +1,7 @@
-"""Kronecker products K = K_1 x ... x K_D, held by their factors.
+"""Kronecker products K = K_1 x ... x K_D, which we hold by their factors.
 
-A vector of length m = m_1 ... m_D is held as a tensor of shape (..., m_1, ..., m_D), in row-major order, so that the
-factor K_d acts along axis d. No function here forms an m x m matrix.
+A vector of length m = m_1 ... m_D is a tensor of shape (..., m_1, ..., m_D), in row-major order, so that the factor K_d
+acts along axis d. No function here forms an m x m matrix.
 """
 
 import math
@@ -45,5 +45,5 @@ def kron_log_det(log_dets: Sequence[Float[Tensor, "*batch"]], sizes: Sequence[in
 
 
 def kron_trace(traces: Sequence[Float[Tensor, "*batch"]]) -> Float[Tensor, "*batch"]:
-    """tr((x)_d T_d) = prod_d tr(T_d); with T_d = K_d^-1 S_d, the trace of K^-1 S."""
+    """tr(T_1 x ... x T_D) = prod_d tr(T_d); with T_d = K_d^-1 S_d this is tr(K^-1 S)."""
     return traces[0] if len(traces) == 1 else torch.stack(list(traces)).prod(0)
