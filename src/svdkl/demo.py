@@ -43,17 +43,9 @@ WritePage = Callable[..., Any]  # (estimator, X, y, path, run=facts)
 
 @dataclass(frozen=True)
 class Budget:
-    """How much the demonstration may take.
+    """How many flights the demonstration uses, and the options of both models."""
 
-    Attributes
-    ----------
-    rows
-        How many of svdkl's own flights are used; None for all flights, which need ``svdkl[demo]``.
-    options
-        The options of both models.
-    """
-
-    rows: int | None = None
+    rows: int | None = None  # so many of the flights that come with svdkl, or all flights, which need svdkl[demo]
     options: Mapping[str, Any] = field(default_factory=lambda: {"hidden": (256, 256), "max_iter": 15})
 
 
@@ -71,18 +63,10 @@ class Part:
 
 @dataclass(frozen=True)
 class Demonstration:
-    """The results of a demonstration.
+    """The results of a demonstration."""
 
-    Attributes
-    ----------
-    scores
-        Accuracy, NLP and ECE on the test rows, and seconds of training, by the name of the model.
-    files
-        The written files, by their content.
-    """
-
-    scores: dict[str, dict[str, float]]
-    files: dict[str, Path]
+    scores: dict[str, dict[str, float]]  # by model: accuracy, NLP and ECE on the test rows, and seconds of training
+    files: dict[str, Path]  # the written files, by their content
     test_rows: int
 
 

@@ -39,20 +39,12 @@ TOLERANCE = 1e-4  # single precision and 16 rounded products leave far smaller d
 
 
 class Finding(NamedTuple):
-    """The result of one check.
-
-    Attributes
-    ----------
-    status
-        "OK"; "note" if something works less well, or is absent and not needed; or "FAIL".
-    way_out
-        What the user can do about it, or nothing.
-    """
+    """The result of one check."""
 
     name: str
-    status: str
+    status: str  # "OK"; "note" if something works less well, or is absent and not needed; or "FAIL"
     text: str
-    way_out: str = ""
+    way_out: str = ""  # what the user can do about it
 
 
 def examine() -> Iterator[Finding]:

@@ -76,9 +76,9 @@ class Regression:
         with torch.no_grad():
             (positions,) = self.head._positions(self.h)
             self.m = dense.interpolation_matrix(positions[:, 0], self.gps.grid.sizes)
-            eye = torch.eye(self.gps.grid.num_points, dtype=torch.float64)
-            identity = eye.reshape(-1, 1, *self.gps.grid.sizes)
-            self.k = self.gps.prior().multiply(identity).flatten(1)
+            eyes = [torch.eye(size, dtype=torch.float64)[None] for size in self.gps.grid.sizes]
+            axes = zip(self.gps.prior().axes, eyes, strict=True)
+            self.k = dense.krons([axis.multiply(eye) for axis, eye in axes])[0]
             self.a = self.head.mixing.weight.item()
             self.b = self.head.mixing.bias.item()
             self.noise = self.head.likelihood.log_noise.exp().item() ** 2

@@ -38,7 +38,6 @@ def test_prior(forms):
     x = torch.randn(3, NUM_GPS, *sizes, dtype=torch.float64, requires_grad=True)
     inputs = [*gps.kernel.parameters(), x]
     assert prior.sizes == sizes
-    same(prior.multiply(x), apply(K, x), inputs)
     same(prior.colour(x), apply(R, x), inputs)
     same(prior.whiten(x), apply(torch.linalg.inv(R), x), inputs)
     same(prior.log_det(), torch.logdet(K), inputs)
@@ -58,9 +57,9 @@ def test_kernel_between_all_grid_points(sizes):
         ]
         K.append(dense.kernel_matrix(correlations, gps.kernel.log_variance[j].exp(), sizes))
     K = torch.stack(K)
-    eye = torch.eye(K.shape[-1], dtype=torch.float64).reshape(-1, 1, *sizes).repeat(1, NUM_GPS, *[1] * len(sizes))
+    eyes = [torch.eye(size, dtype=torch.float64).expand(NUM_GPS, -1, -1) for size in sizes]
     inputs = list(gps.kernel.parameters())
-    same(gps.prior().multiply(eye).flatten(2).movedim(0, -1), K, inputs)
+    same(dense.krons([axis.multiply(eye) for axis, eye in zip(gps.prior().axes, eyes, strict=True)]), K, inputs)
     same(gps.prior().log_det(), torch.logdet(K), inputs)
 
 

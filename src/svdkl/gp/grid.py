@@ -1,6 +1,5 @@
 """The lattice on which the inducing points lie."""
 
-import math
 from dataclasses import dataclass
 
 import torch
@@ -40,11 +39,6 @@ class Grid:
     def num_dims(self) -> int:
         """Number of axes, D."""
         return len(self.sizes)
-
-    @property
-    def num_points(self) -> int:
-        """Number of inducing points of one GP, m = m_1 ... m_D."""
-        return math.prod(self.sizes)
 
     def distances(self, axis: int, dtype: torch.dtype, device: torch.device) -> Float[Tensor, "m_d"]:
         """Return the distances of the points of an axis from its first point: 0, ..., 1."""

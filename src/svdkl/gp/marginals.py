@@ -22,12 +22,7 @@ from svdkl.shapes import Float, Tensor
 def cell_roots(diagonals: Float[Tensor, "J 4 m"], dtype: torch.dtype | None = None) -> Float[Tensor, "4 4 J cells"]:
     """Return four cubics a cell whose squares add up to w(t)^T S_d w(t); roots[r, p] multiplies t^p in the r-th.
 
-    Parameters
-    ----------
-    diagonals
-        diagonals[k, i] = S_d[i, i + k]; their precision is that of the computation.
-    dtype
-        The precision of the result, by default the diagonals'.
+    ``diagonals[k, i]`` is S_d[i, i + k], in the precision of the computation. ``dtype`` is that of the result.
     """
     dtype = dtype or diagonals.dtype
     if diagonals.device.type != "cpu" or torch.compiler.is_compiling():

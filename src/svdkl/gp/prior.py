@@ -109,14 +109,8 @@ class Prior(NamedTuple):
         """Numbers of grid points, m_1, ..., m_D."""
         return tuple(axis.size for axis in self.axes)
 
-    def multiply(self, u: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """K u, for u of shape (..., J, m_1, ..., m_D)."""
-        for d, axis in enumerate(self.axes):
-            u = along_axis(axis.multiply, u, d, len(self.axes))
-        return u
-
     def colour(self, v: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """R v, which turns white noise into a draw of the prior."""
+        """R v, which turns white noise v, (..., J, m_1, ..., m_D), into a draw of the prior."""
         for d, axis in enumerate(self.axes):
             v = along_axis(axis.colour, v, d, len(self.axes))
         return v

@@ -16,31 +16,19 @@ SMALLEST = 1e-30  # probabilities in single precision may be exactly 0, which ha
 
 
 class Temperature:
-    """The number T that turns probabilities p into p^(1/T), normalised (Guo et al., 2017).
+    """The number T, ``value``, that turns probabilities p into p^(1/T), normalised (Guo et al., 2017).
 
-    It changes how sure a model is, never which class is most probable.
-
-    Attributes
-    ----------
-    value
-        T; above 1 it makes probabilities less sure, below 1 surer. It is 1 before :meth:`fit`.
+    It never changes which class is most probable: above 1 it makes a model less sure, below 1 surer.
     """
 
     def __init__(self) -> None:
         self.value = 1.0
 
     def fit(self, probabilities: npt.ArrayLike, labels: npt.ArrayLike) -> None:
-        """Choose the likeliest temperature, given rows that the model was not trained on.
+        """Choose the likeliest T by rows that training has not seen: class probabilities (rows, C), labels from 0.
 
         Under the normal prior on log T, the mean negative log probability of N rows is at most 2 (log T)² / N above the
         least one, where T is the likeliest temperature: with thousands of rows the prior changes no third digit.
-
-        Parameters
-        ----------
-        probabilities
-            Class probabilities, (rows, C).
-        labels
-            True classes, as numbers from 0 to C - 1.
         """
         log_p, y = _log(probabilities), np.asarray(labels).astype(np.int64)
 

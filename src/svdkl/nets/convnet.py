@@ -16,7 +16,17 @@ from svdkl.shapes import Float, Tensor
 HE = partial(nn.init.kaiming_normal_, nonlinearity="relu")  # keeps the variance of rectified signals (He et al., 2015)
 
 
-class LeNet(nn.Module):
+class _ConvNet(nn.Module):
+    """Layers that follow each other, from images to features."""
+
+    layers: nn.Sequential
+
+    def forward(self, x: Float[Tensor, "B K H W"]) -> Float[Tensor, "B Q"]:
+        """Return features of each image: at least 0, except CifarQuick's, which are of either sign."""
+        return self.layers(pixel_by_pixel(x))
+
+
+class LeNet(_ConvNet):
     """Caffe's LeNet for MNIST: two convolutions of 5 x 5 with max pooling, and a hidden layer.
 
     As in the reference, no activation follows the convolutions, only the maximum.
@@ -45,12 +55,8 @@ class LeNet(nn.Module):
         )
         start_weights(self, nn.init.xavier_uniform_)
 
-    def forward(self, x: Float[Tensor, "B K H W"]) -> Float[Tensor, "B Q"]:
-        """Return features of each image, at least 0."""
-        return self.layers(pixel_by_pixel(x))
 
-
-class CifarQuick(nn.Module):
+class CifarQuick(_ConvNet):
     """Caffe's CIFAR-10 quick: three convolutions of 5 x 5 with overlapping pooling, and a linear hidden layer.
 
     As in the reference, the first pooling takes maxima before the activation, the other two take means after it,
@@ -87,12 +93,8 @@ class CifarQuick(nn.Module):
         )
         start_weights(self)
 
-    def forward(self, x: Float[Tensor, "B K H W"]) -> Float[Tensor, "B Q"]:
-        """Return features of each image, of either sign."""
-        return self.layers(pixel_by_pixel(x))
 
-
-class AlexNet(nn.Module):
+class AlexNet(_ConvNet):
     """AlexNet (Krizhevsky et al., 2012) for images of 64 pixels: five convolutions and two hidden layers.
 
     It is as wide as one of the original's two towers. The first convolution takes 5 x 5 pixels with stride 2 instead of
@@ -128,10 +130,6 @@ class AlexNet(nn.Module):
             *(Dropout(dropout), nn.Linear(512, out_features), nn.ReLU()),
         )
         start_weights(self)
-
-    def forward(self, x: Float[Tensor, "B K H W"]) -> Float[Tensor, "B Q"]:
-        """Return features of each image, at least 0."""
-        return self.layers(pixel_by_pixel(x))
 
 
 def pixel_by_pixel(x: Float[Tensor, "B K H W"]) -> Float[Tensor, "B K H W"]:

@@ -168,14 +168,10 @@ class _Congruence(torch.autograd.Function):
 def circulant_congruence(
     spectrum: Float[Tensor, "*batch half"], bands: Float[Tensor, "*batch w m"], width: int
 ) -> Float[Tensor, "*batch width m"]:
-    """Return the first ``width`` upper diagonals of C W C, with zeros past their ends.
+    """Return the first ``width`` upper diagonals of C W C, for C held by its spectrum.
 
-    Parameters
-    ----------
-    spectrum
-        Eigenvalues of C.
-    bands
-        bands[o, i] = W[i, i + o]: the main and the upper diagonals of W that are not zero, with zeros past their ends.
+    ``bands[o, i]`` is W[i, i + o]: the main and the upper diagonals of W that are not zero. Diagonals have zeros past
+    their ends.
     """
     m = bands.shape[-1]
     diagonals = _Congruence.apply(circulant_column(spectrum, m), bands, width)

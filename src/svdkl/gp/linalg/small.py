@@ -45,11 +45,7 @@ def unrolled_cholesky(entries: Sequence[Sequence[Tensor]]) -> list[list[Tensor]]
     A LAPACK call for each matrix would cost more than the matrix. Pivots stay above PIVOT_FLOOR times their diagonal
     entry, so that a matrix that is singular to rounding still has a finite factor and finite gradients.
 
-    Parameters
-    ----------
-    entries
-        The lower triangle, entries[i][k] for k <= i, where each entry is a tensor over all matrices. The factor that is
-        returned has the same form.
+    The lower triangle is entries[i][k], k <= i, where each entry is a tensor over all matrices; so is the result.
     """
     factor: list[list[Tensor]] = []
     for i, row in enumerate(entries):

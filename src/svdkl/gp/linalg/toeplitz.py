@@ -34,16 +34,10 @@ class ToeplitzCholesky(NamedTuple):
 
 
 def toeplitz_cholesky(column: Float[Tensor, "J m"], jitter: float = 1e-6) -> ToeplitzCholesky:
-    """Factorise positive semi-definite Toeplitz matrices.
+    """Factorise positive semi-definite Toeplitz matrices, given by their first columns.
 
-    Parameters
-    ----------
-    column
-        Their first columns.
-    jitter
-        Relative jitter of the first attempt. It grows tenfold, with a warning, as long as a factorisation fails; after
-        ``ATTEMPTS`` more attempts that is a ValueError. Under ``torch.compile`` there is one attempt, since the result
-        of a factorisation cannot steer a traced graph.
+    The relative jitter grows tenfold, with a warning, as long as a factorisation fails; after ``ATTEMPTS`` more that is
+    a ValueError. Under ``torch.compile`` there is one attempt, since a result cannot steer a traced graph.
     """
     factor, failed = _factorise(_lifted(column, jitter))
     if torch.compiler.is_compiling():
