@@ -53,8 +53,8 @@ def predictions() -> None:
     rows, svdkl = data(), model()
     svdkl.predict_proba(rows.x)
     svdkl.log_predictive(rows.x, rows.y)
-    svdkl.gp.prediction(rows.x)  # ood_score included
-    svdkl.gp.head.sample_functions(svdkl.net(rows.x), num_samples=3)
+    svdkl.uncertainty(rows.x)  # ood_score included
+    svdkl.head.sample_functions(svdkl.net(rows.x), num_samples=3)
 
 
 def covariances() -> None:
@@ -65,7 +65,7 @@ def covariances() -> None:
 
 def warm_start() -> None:
     svdkl = model()
-    start_from_linear(svdkl.gp.head, torch.randn(B, J), torch.randn(2, J), torch.zeros(2))
+    start_from_linear(svdkl.head, torch.randn(B, J), torch.randn(2, J), torch.zeros(2))
 
 
 def evidence() -> None:
