@@ -12,7 +12,7 @@ seeds = st.integers(0, 2**31)
 
 
 def random_positions(seed: int, sizes: tuple[int, ...], rows: int = 7, gps: int = 2) -> torch.Tensor:
-    """Positions on the lattice and up to a cell beyond its ends."""
+    """Draw positions on the lattice and up to a cell beyond its ends."""
     generator = torch.Generator().manual_seed(seed)
     unit = torch.rand(rows, gps, len(sizes), dtype=torch.float64, generator=generator)
     return unit * (torch.tensor(sizes) + 1.0) - 1.0

@@ -10,7 +10,7 @@ from svdkl.gp.interpolation import interpolate
 
 
 def blocks(gps, x):
-    """K_XX, K_XZ and K_ZZ of the deep kernel, Z the grid points themselves."""
+    """Compute K_XX, K_XZ and K_ZZ of the deep kernel, where Z are the grid points."""
     last = torch.tensor(gps.grid.sizes, dtype=torch.float64) - 1
     z = (dense.grid_points(gps.grid.sizes) * last).round().unsqueeze(1).repeat(1, NUM_GPS, 1)
     prior = gps.prior()

@@ -6,10 +6,8 @@ import torch
 from tolerances import close
 
 from oracles.twins import same
-from svdkl.gp.fast import compiling as compiled
-from svdkl.gp.fast import toeplitz_loops as cpu_toeplitz
-from svdkl.gp.linalg import banded, circulant, kronecker, toeplitz
-from svdkl.gp.linalg import small as triangular
+from svdkl.gp.fast import compiling, toeplitz_loops
+from svdkl.gp.linalg import banded, circulant, kronecker, small, toeplitz
 from svdkl.gp.linalg.small import unrolled_cholesky
 
 
@@ -22,13 +20,13 @@ def randn(*shape: int) -> torch.Tensor:
 
 @pytest.mark.parametrize("block", [2, 3, 512])
 def test_strictly_lower_matmul(block, monkeypatch):
-    monkeypatch.setattr(triangular, "BLOCK", block)
+    monkeypatch.setattr(small, "BLOCK", block)
     matrix, x = randn(2, 7, 7), randn(2, 7, 3)
-    same(triangular.strictly_lower_matmul(matrix, x), matrix.tril(-1) @ x, [matrix, x])
+    same(small.strictly_lower_matmul(matrix, x), matrix.tril(-1) @ x, [matrix, x])
 
 
 def unrolled(matrix: torch.Tensor) -> torch.Tensor:
-    """The factor in matrix form."""
+    """Return the factor in matrix form."""
     n = matrix.shape[-1]
     factor = unrolled_cholesky([[matrix[..., i, k] for k in range(i + 1)] for i in range(n)])
     zero = torch.zeros_like(matrix[..., 0, 0])
@@ -44,7 +42,7 @@ def test_unrolled_cholesky(n):
 
 @pytest.mark.parametrize("rank", [0, 1, 2, 3])
 def test_unrolled_cholesky_of_singular_blocks(rank):
-    """Still a root of the block, with finite gradients."""
+    """The factor is still a root of the block, with finite gradients."""
     x = randn(6, 4, rank)
     matrix = x @ x.mT
     factor = unrolled(matrix)
@@ -60,7 +58,7 @@ SIZES = [(4,), (4, 3), (2, 4, 3)]
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_along_axis(axis):
-    """A factor along one axis and identities along the others; dimensions before the batch are columns."""
+    """The whole matrix has identities along the other axes; dimensions before J are columns."""
     sizes = (2, 4, 3)
     factor, x = randn(2, sizes[axis], sizes[axis]), randn(5, 2, *sizes)
     eyes = [torch.eye(size, dtype=torch.float64).expand(2, size, size) for size in sizes]
@@ -92,13 +90,13 @@ def test_toeplitz(m):
 
 
 def spectrum_column(*values: float) -> torch.Tensor:
-    """First column of the symmetric circulant, and so Toeplitz, matrix of these eigenvalues."""
+    """Return the first column of the symmetric circulant, and so Toeplitz, matrix with these eigenvalues."""
     assert values[1:] == values[:0:-1]
     return torch.fft.ifft(torch.tensor(values, dtype=torch.float64)).real[None]
 
 
 def definite_column(m: int, gps: int = 3) -> tuple[torch.Tensor, torch.Tensor]:
-    """Free numbers and first columns of positive definite Toeplitz matrices made of them: sums of cosines."""
+    """Return free numbers, and first columns of positive definite Toeplitz matrices, sums of cosines, made of them."""
     free = torch.rand(gps, 2, 4, dtype=torch.float64, requires_grad=True)
     cosines = torch.cos(3 * free[:, 0, :, None] * torch.arange(m))
     column = ((0.2 + free[:, 1, :, None]) * cosines).sum(1)
@@ -109,7 +107,7 @@ def definite_column(m: int, gps: int = 3) -> tuple[torch.Tensor, torch.Tensor]:
 def both_ways(request, monkeypatch):
     """Factorise by compiled loops, then by tensor operations, as on other devices."""
     if request.param == "tensors":
-        monkeypatch.setattr(cpu_toeplitz.CPUToeplitzCholesky, "apply", toeplitz.dense_factors)
+        monkeypatch.setattr(toeplitz_loops.CPUToeplitzCholesky, "apply", toeplitz.dense_factors)
 
 
 @pytest.mark.usefixtures("both_ways")
@@ -153,7 +151,7 @@ def test_toeplitz_cholesky_where_only_the_jitter_keeps_it_definite(lengthscale):
 def test_toeplitz_cholesky_on_several_threads(monkeypatch):
     free, column = definite_column(9, 5)
     expected = toeplitz.toeplitz_cholesky(column).factor
-    monkeypatch.setattr(compiled, "ENTRIES_PER_THREAD", 1)
+    monkeypatch.setattr(compiling, "ENTRIES_PER_THREAD", 1)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
     same(toeplitz.toeplitz_cholesky(column).factor, expected, [free])
 
@@ -185,7 +183,7 @@ def test_jitter_may_start_at_zero():
 @pytest.mark.usefixtures("both_ways")
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf])
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_cholesky_refuses_what_is_not_finite(bad, place):
+def test_cholesky_refuses_infinite_entries(bad, place):
     column = spectrum_column(4.0, 2.0, 2.0)
     column[0, place] = bad
     with pytest.raises(ValueError, match="finite"):
@@ -201,7 +199,7 @@ def test_cholesky_refuses_an_indefinite_matrix_in_a_batch(bad):
 
 
 def ring_column(m):
-    """Free numbers and the first column of a positive definite symmetric circulant matrix made of them."""
+    """Return free numbers, and first columns of positive definite symmetric circulant matrices made of them."""
     half = randn(2, m // 2 + 1)
     column = torch.stack([half[:, min(k, m - k)] for k in range(m)], -1)
     bump = torch.nn.functional.pad(0.3 + column.abs().sum(-1, keepdim=True), (0, m - 1))
@@ -209,7 +207,7 @@ def ring_column(m):
 
 
 def spectrum_of(column):
-    """Eigenvalues of the circulant matrix with this first column."""
+    """Compute the eigenvalues of the circulant matrix with this first column."""
     m = column.shape[-1]
     return circulant.even_transform(column[..., : m // 2 + 1], m)
 
@@ -259,7 +257,7 @@ def test_banded(width, m):
 @pytest.mark.parametrize("num_diagonals", [1, 4, 5])
 @pytest.mark.parametrize(("width", "m"), [(1, 5), (2, 5), (4, 7), (5, 5)])
 def test_grams(width, m, num_diagonals):
-    """Also more diagonals than the band has, which are zero."""
+    """Diagonals beyond the band's are zero."""
     free, inside = bands_of(width, m)
     bands = free * inside
     matrix = dense.banded(bands)

@@ -22,7 +22,7 @@ from svdkl.shapes import Float, Tensor
 def cell_roots(diagonals: Float[Tensor, "J 4 m"], dtype: torch.dtype | None = None) -> Float[Tensor, "4 4 J cells"]:
     """Return four cubics a cell whose squares add up to w(t)^T S_d w(t); roots[r, p] multiplies t^p in the r-th.
 
-    ``diagonals[k, i]`` is S_d[i, i + k], in the precision of the computation. ``dtype`` is that of the result.
+    ``diagonals[k, i]`` is S_d[i, i + k], in the precision of the computation. ``dtype`` is the precision of the result.
     """
     dtype = dtype or diagonals.dtype
     if diagonals.device.type != "cpu" or torch.compiler.is_compiling():

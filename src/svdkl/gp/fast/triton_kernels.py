@@ -236,7 +236,7 @@ class TritonMarginals(torch.autograd.Function):
 
 
 def _three(tensors: Sequence[Tensor]) -> list[Tensor]:
-    """Give the kernel a tensor for each of its axes; it never reads those of missing axes."""
+    """Give the kernel a tensor for each of its axes; it never reads the ones of missing axes."""
     return [*[tensors[0]] * (AXES - len(tensors)), *tensors]
 
 
