@@ -29,7 +29,7 @@ from svdkl.metrics.temperature import Temperature
 from svdkl.writing import written_whole
 
 TEST = "test.parquet"  # the file of test rows in the folder
-TEST_SHARE = 0.2  # 6,000 flights of the quick demo: their accuracy is known to half a percent
+TEST_SHARE = 0.2  # 6,000 flights of the quick demo: their accuracy is known to about half a percent
 VALIDATION_SHARE = 0.1  # of the other flights: enough to choose an epoch and a temperature
 SEED = 0  # every demonstration splits and trains alike
 METRICS: dict[str, Callable[..., float]] = {

@@ -34,8 +34,8 @@ OPTIONAL = {
     "svdkl-research": "for svdkl reproduce and svdkl bench: pip install svdkl-research",
 }
 OLDEST_PYTHON = (3, 11)  # as in pyproject.toml
-LITTLE_MEMORY = 2.0  # GB, below which a table of a million rows may not fit beside Python and torch
-TOLERANCE = 1e-4  # single precision and 16 rounded products leave far smaller differences, a wrong kernel larger ones
+LITTLE_MEMORY = 2.0  # GB; with less, Python and torch leave little room for tables
+TOLERANCE = 1e-4  # rounding in single precision stays far below it, the errors of a wrong kernel far above
 
 
 class Finding(NamedTuple):

@@ -272,10 +272,3 @@ def test_dense_gram_twice_differentiated():
     x = randn(2, 5, 2)
     assert torch.autograd.gradcheck(lambda x: banded.dense_gram(x, 4), x)
     assert torch.autograd.gradgradcheck(lambda x: banded.dense_gram(x, 4), x)
-
-
-@pytest.mark.parametrize("k", [0, 1, 3])
-def test_shift_down(k):
-    x = randn(2, 5)
-    expected = torch.stack([x[:, i - k] if i >= k else torch.zeros(2) for i in range(5)], -1)
-    same(banded.shift_down(x, k), expected, [x])

@@ -86,12 +86,7 @@ def _between(h: Float[Tensor, "B Q"], share: float) -> tuple[Float[Tensor, "Q"],
 class Bounding(nn.Module):
     """Coordinates z_q = compress((h_q - location_q) / scale_q), with locations and scales set once from data.
 
-    Parameters
-    ----------
-    num_features
-        Q.
-    learn
-        Whether locations and scales are parameters that are trained, or buffers that stay as the data set them.
+    With ``learn`` they are parameters, which training moves from there; else they are buffers.
     """
 
     location: Tensor

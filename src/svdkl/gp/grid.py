@@ -11,21 +11,15 @@ MIN_POINTS = 4  # cubic interpolation reads four neighbours
 
 @dataclass(frozen=True)
 class Grid:
-    """A regular lattice of D axes on the unit cube.
+    """A regular lattice of D axes on the unit cube, and how much of it stays free of data.
 
-    Positions on an axis are measured in grid points, from 0 to m_d - 1; lengthscales in units of the axis.
-
-    Attributes
-    ----------
-    sizes
-        The numbers of points m_1, ..., m_D.
-    margin
-        For each axis, how many grid spacings at either end stay free of data. One spacing (the default) keeps all data
-        in cells with two neighbours on both sides; a ring needs more, so that the two ends of the data do not meet.
+    Positions on an axis are measured in grid points, from 0 to m_d - 1; lengthscales in units of the axis. A margin of
+    one spacing (the default) keeps all data in cells with two neighbours on both sides. A ring needs more, so that the
+    two ends of the data do not meet.
     """
 
-    sizes: tuple[int, ...]
-    margin: tuple[float, ...] | None = None
+    sizes: tuple[int, ...]  # m_1, ..., m_D
+    margin: tuple[float, ...] | None = None  # free grid spacings at either end of each axis
 
     def __post_init__(self) -> None:
         for size in self.sizes:

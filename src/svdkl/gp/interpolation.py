@@ -179,9 +179,8 @@ def interpolate(values: Float[Tensor, "..."], positions: Float[Tensor, "B J D"])
 
 def interpolation_weights(position: Float[Tensor, "B J"], size: int) -> Float[Tensor, "B J size"]:
     """Write out the rows of M of one axis, for covariances between chosen points."""
-    ones = torch.ones_like(position)
     rows = _sparse_rows(position.unsqueeze(-1), (size,))
-    dense = ones.new_zeros(*position.shape, size + 2).scatter_add(-1, rows[0], rows[1])
+    dense = position.new_zeros(*position.shape, size + 2).scatter_add(-1, rows[0], rows[1])
     return fold_ghosts(dense)
 
 

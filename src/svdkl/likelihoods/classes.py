@@ -3,7 +3,7 @@
 import torch
 from torch.nn.functional import logsigmoid
 
-from svdkl.likelihoods.likelihood import Likelihood, real_targets, require
+from svdkl.likelihoods.likelihood import Likelihood, require
 from svdkl.shapes import Float, Tensor
 
 
@@ -61,10 +61,6 @@ class Softmax(_Classes):
 
 class Bernoulli(_Classes):
     """C yes-or-no labels with an output each: p(y_c = 1 | g_c) = sigmoid(g_c)."""
-
-    def targets(self, y: Tensor, num_rows: int) -> Tensor:
-        """Return labels as numbers (B, C), from (B, C), or from (B,) where C = 1."""
-        return real_targets(y, num_rows, self.num_outputs)
 
     def check_range(self, y: Tensor) -> None:
         """Refuse labels other than 0 and 1."""

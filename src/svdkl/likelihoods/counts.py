@@ -5,16 +5,12 @@ import math
 import torch
 from torch import nn
 
-from svdkl.likelihoods.likelihood import Likelihood, real_targets, require
+from svdkl.likelihoods.likelihood import Likelihood, require
 from svdkl.shapes import Float, Tensor
 
 
 class _Counts(Likelihood):
     """The common part of likelihoods of counts with the mean exp(g)."""
-
-    def targets(self, y: Tensor, num_rows: int) -> Tensor:
-        """Return counts (B, C)."""
-        return real_targets(y, num_rows, self.num_outputs)
 
     def check_range(self, y: Tensor) -> None:
         """Refuse targets other than 0, 1, 2, ..."""

@@ -31,9 +31,14 @@ class Likelihood(nn.Module, ABC):
         """Return combinations of g such that each term of log p(y | g) sees one of them; None if there are none."""
         return torch.eye(self.num_outputs, dtype=like.dtype, device=like.device)
 
-    @abstractmethod
     def targets(self, y: Tensor, num_rows: int) -> Tensor:
-        """Return targets in the shape and type that :meth:`log_prob` takes, or raise a ValueError."""
+        """Return targets as :meth:`log_prob` takes them, by default (B, C), or raise a ValueError."""
+        if y.shape == (num_rows,) and self.num_outputs == 1:
+            y = y.unsqueeze(-1)
+        if y.shape != (num_rows, self.num_outputs):
+            shapes = f"({num_rows}, {self.num_outputs})" + (f" or ({num_rows},)" if self.num_outputs == 1 else "")
+            raise ValueError(f"Expected targets of shape {shapes}, got {tuple(y.shape)}.")
+        return y
 
     @abstractmethod
     def check_range(self, y: Tensor) -> None:
@@ -76,16 +81,6 @@ class Likelihood(nn.Module, ABC):
     def log_marginal(self, mean: Float[Tensor, "B P"], variance: Float[Tensor, "B P"], y: Tensor) -> Float[Tensor, "B"]:
         """Return log E p(y | latent) for Gaussian contrasts, summed over the terms: Gauss-Hermite unless overridden."""
         return log_expectation_1d(lambda latent: self.log_prob(latent, y), mean, variance).sum(-1)
-
-
-def real_targets(y: Tensor, num_rows: int, num_outputs: int) -> Tensor:
-    """Return targets of C outputs as (B, C), from (B, C), or from (B,) where C = 1."""
-    if y.shape == (num_rows,) and num_outputs == 1:
-        y = y.unsqueeze(-1)
-    if y.shape != (num_rows, num_outputs):
-        alternative = f" or ({num_rows},)" if num_outputs == 1 else ""
-        raise ValueError(f"Expected targets of shape ({num_rows}, {num_outputs}){alternative}, got {tuple(y.shape)}.")
-    return y
 
 
 def require(condition: Tensor, y: Tensor, expected: str) -> None:

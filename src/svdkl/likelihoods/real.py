@@ -5,7 +5,7 @@ import math
 import torch
 from torch import nn
 
-from svdkl.likelihoods.likelihood import Likelihood, real_targets, require
+from svdkl.likelihoods.likelihood import Likelihood, require
 from svdkl.shapes import Float, Tensor
 
 
@@ -13,10 +13,6 @@ class _Reals(Likelihood):
     """The common part of likelihoods of real targets."""
 
     is_real = True
-
-    def targets(self, y: Tensor, num_rows: int) -> Tensor:
-        """Return targets (B, C)."""
-        return real_targets(y, num_rows, self.num_outputs)
 
     def check_range(self, y: Tensor) -> None:
         """Refuse targets that are not finite."""

@@ -8,7 +8,7 @@ from scipy.optimize import minimize_scalar
 
 from svdkl.metrics.inputs import Floats
 
-LOG_RANGE = math.log(20.0)  # networks' temperatures are near 1; the search from 1/20 to 20 never ends at a border
+LOG_RANGE = math.log(20.0)  # networks' temperatures are near 1: a search from 1/20 to 20 is wide enough
 # The deviation of log T under the prior, wider than networks need: by thousands of rows their temperatures are 0.87 to
 # 1.19. Without a prior, some dozens of rows that are all predicted right would ask for a temperature of zero.
 PRIOR_DEVIATION = 0.5

@@ -23,20 +23,15 @@ class _ConvNet(nn.Module):
 
     def forward(self, x: Float[Tensor, "B K H W"]) -> Float[Tensor, "B Q"]:
         """Return features of each image: at least 0, except CifarQuick's, which are of either sign."""
-        return self.layers(pixel_by_pixel(x))
+        # Convolutions on CPUs are fastest with the channels of a pixel side by side in memory.
+        return self.layers(x.contiguous(memory_format=torch.channels_last))
 
 
 class LeNet(_ConvNet):
     """Caffe's LeNet for MNIST: two convolutions of 5 x 5 with max pooling, and a hidden layer.
 
-    As in the reference, no activation follows the convolutions, only the maximum.
-
-    Parameters
-    ----------
-    in_channels, image_size
-        K, and H = W.
-    out_features
-        Q, the rectified units of the hidden layer.
+    As in the reference, no activation follows the convolutions, only the maximum. ``image_size`` is H = W, and
+    ``out_features`` is Q, the rectified units of the hidden layer.
     """
 
     def __init__(self, in_channels: int = 1, image_size: int = 28, out_features: int = 500) -> None:
@@ -61,14 +56,8 @@ class CifarQuick(_ConvNet):
 
     As in the reference, the first pooling takes maxima before the activation, the other two take means after it,
     windows at the edge count the pixels that exist, and the hidden layer has no activation. Weights start by He's rule,
-    not with the reference's small numbers, which are meant for pixels up to 255.
-
-    Parameters
-    ----------
-    in_channels, image_size
-        K, and H = W.
-    out_features
-        Q, the units of the hidden layer.
+    not with the reference's small numbers, which are meant for pixels up to 255. ``image_size`` is H = W, and
+    ``out_features`` is Q, the units of the hidden layer.
     """
 
     def __init__(self, in_channels: int = 3, image_size: int = 32, out_features: int = 64) -> None:
@@ -130,11 +119,6 @@ class AlexNet(_ConvNet):
             *(Dropout(dropout), nn.Linear(512, out_features), nn.ReLU()),
         )
         start_weights(self)
-
-
-def pixel_by_pixel(x: Float[Tensor, "B K H W"]) -> Float[Tensor, "B K H W"]:
-    """Lay out images with the channels of a pixel side by side in memory, which is fastest on CPUs."""
-    return x.contiguous(memory_format=torch.channels_last)
 
 
 def start_weights(net: nn.Module, rule: Callable[[Tensor], Tensor] = HE) -> None:

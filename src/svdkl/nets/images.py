@@ -17,11 +17,7 @@ class Standardise(nn.Module):
     """Pixels (B, K, H, W), bytes or floats, become floats of mean 0 and deviation 1 in each of the K channels.
 
     An estimator keeps images of uint8 as bytes, a quarter of the memory of floats, if its network has this module.
-
-    Parameters
-    ----------
-    mean, std
-        Mean and deviation of each channel, in the unit of the pixels.
+    ``mean`` and ``std`` are of each channel, in the unit of the pixels.
 
     Examples
     --------
@@ -69,14 +65,8 @@ class CropAndFlip(nn.Module):
     """In training, each image gets a margin of zeros, is cropped at random, and mirrored half of the time.
 
     It draws from torch's own generator and, like dropout, does nothing outside training. After
-    :class:`~svdkl.nets.images.Standardise` the margin has the mean colour.
-
-    Parameters
-    ----------
-    padding
-        Width of the margin, and so the farthest shift in each direction.
-    flip
-        Whether images are mirrored left to right.
+    :class:`~svdkl.nets.images.Standardise` the margin has the mean colour. Its width is ``padding``, the farthest shift
+    in each direction; ``flip`` says whether images are mirrored left to right.
     """
 
     def __init__(self, padding: int, flip: bool = True) -> None:

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 from torch.nn.functional import pad
 
-from svdkl.nets.convnet import pixel_by_pixel, start_weights
+from svdkl.nets.convnet import start_weights
 from svdkl.shapes import Float, Tensor
 
 
@@ -14,14 +14,8 @@ class ResNet(nn.Module):
     The second and the third group halve the image and double the width. Shortcuts have no parameters (the paper's
     option A): where a block halves the image, they take every other pixel and fill the new channels with zeros.
 
-    Parameters
-    ----------
-    depth
-        6 n + 2 layers, the head counted as one; 20 for ResNet-20.
-    in_channels
-        K. Images may have any size.
-    width
-        Channels of the first group; Q is four times as many.
+    ``depth`` counts 6 n + 2 layers, the head as one: 20 for ResNet-20. The first group has ``width`` channels, and the
+    features are four times as many. Images may have any size.
     """
 
     def __init__(self, depth: int = 20, in_channels: int = 3, width: int = 16) -> None:
@@ -43,7 +37,7 @@ class ResNet(nn.Module):
 
     def forward(self, x: Float[Tensor, "B K H W"]) -> Float[Tensor, "B Q"]:
         """Return features of each image, at least 0."""
-        return self.blocks(self.first(pixel_by_pixel(x))).mean((2, 3))
+        return self.blocks(self.first(x.contiguous(memory_format=torch.channels_last))).mean((2, 3))
 
 
 class _Block(nn.Module):

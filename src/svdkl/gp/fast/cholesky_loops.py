@@ -166,7 +166,9 @@ class CPUColouredGram(torch.autograd.Function):
         """Return the gradients of R, in its lower triangle, and of the raw parameter."""
         root, raw, factor, product = ctx.saved_tensors
         if torch.is_grad_enabled():
-            return differentiable_gradients(_eager_coloured_gram, (root, raw), (grad,))
+            return differentiable_gradients(
+                lambda root, raw: (dense_gram(root.tril() @ positive_lower(raw), NEIGHBOURS),), (root, raw), (grad,)
+            )
         grad_product = torch.empty_like(product, memory_format=torch.contiguous_format)
         entries = raw.numel()
         on_slices(_gram_back, product, grad, into=(grad_product,), entries=entries)
@@ -199,10 +201,6 @@ class CPUTraceAndLogDet(torch.autograd.Function):
         result = torch.empty_like(raw, memory_format=torch.contiguous_format)
         on_slices(_terms_backward, raw, grad_trace, grad_log_det, into=(result,), entries=raw.numel())
         return result
-
-
-def _eager_coloured_gram(root: Tensor, raw: Tensor) -> tuple[Tensor]:
-    return (dense_gram(root.tril() @ positive_lower(raw), NEIGHBOURS),)
 
 
 def _eager_terms(raw: Tensor) -> tuple[Tensor, Tensor]:

@@ -208,13 +208,9 @@ class CPUCellRoots(torch.autograd.Function):
         """Return the gradient of the diagonals."""
         diagonals, given, factors = ctx.saved_tensors
         if torch.is_grad_enabled():
-            return differentiable_gradients(_eager, (diagonals,), (grad,))[0], None
+            return differentiable_gradients(lambda d: (eager_cell_roots(d),), (diagonals,), (grad,))[0], None
         result = torch.zeros_like(given)
         grad_roots = grad.permute(2, 3, 0, 1).contiguous().flatten(2)
         arrays = (x.numpy() for x in (given, factors, grad_roots, result))
         _backward(*arrays, PIVOT_FLOOR, torch.finfo(given.dtype).tiny)
         return result, None
-
-
-def _eager(diagonals: Float[Tensor, "J 4 m"]) -> tuple[Float[Tensor, "4 4 J cells"]]:
-    return (eager_cell_roots(diagonals),)

@@ -7,17 +7,12 @@ import torch
 from svdkl.shapes import Float, Tensor
 
 
-def shift_down(x: Tensor, k: int) -> Tensor:
-    """Return y with y[..., i] = x[..., i - k], and zeros before the start."""
-    return torch.nn.functional.pad(x[..., : x.shape[-1] - k], (k, 0)) if k else x
-
-
 def banded_matmul(bands: Float[Tensor, "*batch w m"], x: Float[Tensor, "*batch m r"]) -> Float[Tensor, "*batch m r"]:
     """L X in O(w m) a column: (L X)[i] = sum_k bands[k, i - k] X[i - k]."""
-    rows = x.movedim(-2, -1)
+    m, rows = bands.shape[-1], x.movedim(-2, -1)
     total = bands[..., None, 0, :] * rows
     for k in range(1, bands.shape[-2]):
-        total = total + shift_down(bands[..., None, k, :] * rows, k)
+        total = total + torch.nn.functional.pad((bands[..., None, k, :] * rows)[..., : m - k], (k, 0))
     return total.movedim(-1, -2)
 
 

@@ -7,7 +7,7 @@ import torch
 
 from svdkl.shapes import Float, Tensor
 
-ATTEMPTS = 4  # the jitter grows at most to 1e-2 from 1e-6: more would be another model
+ATTEMPTS = 4  # the jitter grows from 1e-6 to at most 1e-2: a larger one would be another model
 
 
 def toeplitz_dense(column: Float[Tensor, "*batch m"]) -> Float[Tensor, "*batch m m"]:
