@@ -35,7 +35,7 @@ def kl_divergence(posterior: Posterior, prior: Prior) -> Float[Tensor, "J"]:
 
 
 def trace_of_solve(axis: AxisPrior, factor: AxisFactor) -> Float[Tensor, "J"]:
-    """tr(K_d^-1 S_d) of one axis: ||R^-1 L||^2, or, on a ring, a sum over the few diagonals of S that are not zero."""
+    """Return tr(K_d^-1 S_d) of one axis: ||R^-1 L||^2, or, on a ring, a sum over the diagonals of a banded S."""
     if isinstance(axis, CirculantAxis) and factor.width < factor.size:
         width = factor.width
         inverse = circulant_column(1 / axis.spectrum, axis.size)[:, :width]

@@ -84,12 +84,12 @@ def lattice_fold_ghosts(values: Float[Tensor, "..."], num_dims: int) -> Float[Te
 def cubic_coefficients(
     p0: Float[Tensor, "*batch"], p1: Float[Tensor, "*batch"], p2: Float[Tensor, "*batch"], p3: Float[Tensor, "*batch"]
 ) -> Float[Tensor, "4 *batch"]:
-    """Coefficients of 1, t, t^2, t^3 of the cubic through four values, where t = 0 at ``p1`` and 1 at ``p2``."""
+    """Return coefficients of 1, t, t^2, t^3 of the cubic through four values, t = 0 at ``p1`` and 1 at ``p2``."""
     return torch.stack([p1, 0.5 * (p2 - p0), p0 - 2.5 * p1 + 2 * p2 - 0.5 * p3, 0.5 * (p3 - p0) + 1.5 * (p1 - p2)])
 
 
 def cell_cubics(values: Float[Tensor, "*batch m"]) -> Float[Tensor, "4 *batch m-1"]:
-    """Coefficients of 1, t, t^2, t^3 of the interpolating function in each cell of one axis."""
+    """Return coefficients of 1, t, t^2, t^3 of the interpolating function in each cell of one axis."""
     u = with_ghosts(values)
     return cubic_coefficients(u[..., :-3], u[..., 1:-2], u[..., 2:-1], u[..., 3:])
 

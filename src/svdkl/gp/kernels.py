@@ -53,41 +53,41 @@ class LengthscaleKernel(AxisKernel):
 
 
 class RBF(LengthscaleKernel):
-    """exp(-r^2 / 2)."""
+    """The kernel exp(-r^2 / 2)."""
 
     def shape(self, r: Float[Tensor, "J m"]) -> Float[Tensor, "J m"]:
-        """exp(-r^2 / 2)."""
+        """Return exp(-r^2 / 2)."""
         return torch.exp(-0.5 * r.square())
 
 
 class Matern12(LengthscaleKernel):
-    """exp(-r)."""
+    """The kernel exp(-r)."""
 
     def shape(self, r: Float[Tensor, "J m"]) -> Float[Tensor, "J m"]:
-        """exp(-r)."""
+        """Return exp(-r)."""
         return torch.exp(-r)
 
 
 class Matern32(LengthscaleKernel):
-    """(1 + s) exp(-s), s = sqrt(3) r."""
+    """The kernel (1 + s) exp(-s), s = sqrt(3) r."""
 
     def shape(self, r: Float[Tensor, "J m"]) -> Float[Tensor, "J m"]:
-        """(1 + s) exp(-s)."""
+        """Return (1 + s) exp(-s)."""
         s = math.sqrt(3) * r
         return (1 + s) * torch.exp(-s)
 
 
 class Matern52(LengthscaleKernel):
-    """(1 + s + s^2 / 3) exp(-s), s = sqrt(5) r."""
+    """The kernel (1 + s + s^2 / 3) exp(-s), s = sqrt(5) r."""
 
     def shape(self, r: Float[Tensor, "J m"]) -> Float[Tensor, "J m"]:
-        """(1 + s + s^2 / 3) exp(-s)."""
+        """Return (1 + s + s^2 / 3) exp(-s)."""
         s = math.sqrt(5) * r
         return (1 + s + s.square() / 3) * torch.exp(-s)
 
 
 class RationalQuadratic(LengthscaleKernel):
-    """(1 + r^2 / (2 alpha))^-alpha: a mixture of RBFs of many lengthscales."""
+    """The kernel (1 + r^2 / (2 alpha))^-alpha: a mixture of RBFs of many lengthscales."""
 
     decays = False  # it falls only as a power of the distance
 
@@ -96,13 +96,13 @@ class RationalQuadratic(LengthscaleKernel):
         self.log_alpha = nn.Parameter(torch.full((num_gps,), math.log(alpha)))
 
     def shape(self, r: Float[Tensor, "J m"]) -> Float[Tensor, "J m"]:
-        """(1 + r^2 / (2 alpha))^-alpha."""
+        """Return (1 + r^2 / (2 alpha))^-alpha."""
         alpha = self.log_alpha.to(r.dtype).exp()[:, None]
         return torch.exp(-alpha * torch.log1p(r.square() / (2 * alpha)))
 
 
 class Periodic(AxisKernel):
-    """exp(-2 sin^2(pi d / period) / lengthscale^2)."""
+    """The kernel exp(-2 sin^2(pi d / period) / lengthscale^2)."""
 
     decays = False  # it comes back after every period
 
@@ -112,14 +112,14 @@ class Periodic(AxisKernel):
         self.log_period = nn.Parameter(torch.full((num_gps,), math.log(period)))
 
     def forward(self, distance: Float[Tensor, "m"]) -> Float[Tensor, "J m"]:
-        """exp(-2 sin^2(pi d / period) / lengthscale^2)."""
+        """Return exp(-2 sin^2(pi d / period) / lengthscale^2)."""
         period = self.log_period.to(distance.dtype).exp()[:, None]
         lengthscale = self.log_lengthscale.to(distance.dtype).exp()[:, None]
         return torch.exp(-2 * (torch.sin(math.pi * distance / period) / lengthscale).square())
 
 
 class SpectralMixture(AxisKernel):
-    """sum_s w_s exp(-2 pi^2 d^2 v_s^2) cos(2 pi d mu_s): Gaussians in the frequency domain; the w_s sum to 1."""
+    """The kernel sum_s w_s exp(-2 pi^2 d^2 v_s^2) cos(2 pi d mu_s): Gaussians in frequency, whose w_s sum to 1."""
 
     def __init__(self, num_gps: int, num_mixtures: int = 4, lengthscale: float = DEFAULT_LENGTHSCALE) -> None:
         super().__init__()
@@ -131,7 +131,7 @@ class SpectralMixture(AxisKernel):
         self.log_bandwidth = nn.Parameter(torch.full((num_gps, num_mixtures), math.log(bandwidth)))
 
     def forward(self, distance: Float[Tensor, "m"]) -> Float[Tensor, "J m"]:
-        """sum_s w_s exp(-2 pi^2 d^2 v_s^2) cos(2 pi d mu_s)."""
+        """Return sum_s w_s exp(-2 pi^2 d^2 v_s^2) cos(2 pi d mu_s)."""
         weight = self.weight_logits.to(distance.dtype).softmax(-1).unsqueeze(-1)
         angle = 2 * math.pi * distance * self.log_frequency.to(distance.dtype).exp().unsqueeze(-1)
         spread = 2 * math.pi * distance * self.log_bandwidth.to(distance.dtype).exp().unsqueeze(-1)

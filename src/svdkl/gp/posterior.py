@@ -36,22 +36,22 @@ class AxisFactor(nn.Module, ABC):
 
     @abstractmethod
     def matmul(self, x: Float[Tensor, "J m r"]) -> Float[Tensor, "J m r"]:
-        """L_d X."""
+        """Return L_d X."""
 
     @abstractmethod
     def times_rows(self, rows: Float[Tensor, "J r m"]) -> Float[Tensor, "J r m"]:
-        """X L_d."""
+        """Return X L_d, for rows X."""
 
     @abstractmethod
     def log_det(self) -> Float[Tensor, "J"]:
-        """Log |S_d|."""
+        """Return log |S_d|."""
 
     @abstractmethod
     def trace(self) -> Float[Tensor, "J"]:
-        """tr(S_d), which is the sum of the squares of L_d."""
+        """Return tr(S_d), which is the sum of the squares of L_d."""
 
     def trace_and_log_det(self) -> tuple[Float[Tensor, "J"], Float[Tensor, "J"]]:
-        """tr(S_d) and log |S_d|."""
+        """Return tr(S_d) and log |S_d|."""
         return self.trace(), self.log_det()
 
     @abstractmethod
@@ -92,26 +92,26 @@ class CholeskyFactor(AxisFactor):
         return positive_lower(self.raw)
 
     def matmul(self, x: Float[Tensor, "J m r"]) -> Float[Tensor, "J m r"]:
-        """L_d X, in the parameter's own precision: draws of u on a long axis cost memory traffic and little else."""
+        """Return L_d X in the parameter's own precision: on long axes, draws of u cost little but memory traffic."""
         narrow = x.to(self.raw.dtype)
         diagonal = softplus(self.raw.diagonal(dim1=-2, dim2=-1)).unsqueeze(-1)
         return (strictly_lower_matmul(self.raw, narrow) + diagonal * narrow).to(x.dtype)
 
     def times_rows(self, rows: Float[Tensor, "J r m"]) -> Float[Tensor, "J r m"]:
-        """X L_d."""
+        """Return X L_d, for rows X."""
         return rows @ self.dense()
 
     def log_det(self) -> Float[Tensor, "J"]:
-        """Log |S_d| = 2 sum_p log L_pp."""
+        """Return log |S_d| = 2 sum_p log L_pp."""
         return 2 * _positive(self.raw.diagonal(dim1=-2, dim2=-1)).log().sum(-1)
 
     def trace(self) -> Float[Tensor, "J"]:
-        """tr(S_d)."""
+        """Return tr(S_d)."""
         below = self.raw.tril(-1).square().sum((-2, -1), dtype=torch.float64)
         return below + _positive(self.raw.diagonal(dim1=-2, dim2=-1)).square().sum(-1)
 
     def trace_and_log_det(self) -> tuple[Float[Tensor, "J"], Float[Tensor, "J"]]:
-        """tr(S_d) and log |S_d|, on CPUs in one pass."""
+        """Return tr(S_d) and log |S_d|, on CPUs in one pass."""
         if not self._fits_loops():
             return super().trace_and_log_det()
         from svdkl.gp.fast.cholesky_loops import CPUTraceAndLogDet
@@ -136,7 +136,7 @@ class CholeskyFactor(AxisFactor):
 
     @torch.no_grad()
     def assign_scale(self, scale: Float[Tensor, "J"]) -> None:
-        """L_d = scale I."""
+        """Set L_d to scale I."""
         self.raw.zero_()
         self.raw.diagonal(dim1=-2, dim2=-1).copy_(inverse_softplus(scale)[:, None])
 
@@ -161,7 +161,7 @@ class BandedFactor(AxisFactor):
         self.inside: Tensor
 
     def bands(self) -> Float[Tensor, "J w m"]:
-        """bands[k, i] = L_d[i + k, i]."""
+        """Return bands[k, i] = L_d[i + k, i]."""
         lower = self.lower.double() * self.inside
         return torch.cat([_positive(self.raw_diagonal).unsqueeze(-2), lower], -2)
 
@@ -170,19 +170,19 @@ class BandedFactor(AxisFactor):
         return banded_dense(self.bands())
 
     def matmul(self, x: Float[Tensor, "J m r"]) -> Float[Tensor, "J m r"]:
-        """L_d X."""
+        """Return L_d X."""
         return banded_matmul(self.bands(), x)
 
     def times_rows(self, rows: Float[Tensor, "J r m"]) -> Float[Tensor, "J r m"]:
-        """X L_d."""
+        """Return X L_d, for rows X."""
         return rows_times_banded(rows, self.bands())
 
     def log_det(self) -> Float[Tensor, "J"]:
-        """Log |S_d|."""
+        """Return log |S_d|."""
         return 2 * _positive(self.raw_diagonal).log().sum(-1)
 
     def trace(self) -> Float[Tensor, "J"]:
-        """tr(S_d)."""
+        """Return tr(S_d)."""
         return self.bands().square().sum((-2, -1))
 
     def gram(self, width: int) -> Float[Tensor, "J width m"]:
@@ -191,7 +191,7 @@ class BandedFactor(AxisFactor):
 
     @torch.no_grad()
     def assign_scale(self, scale: Float[Tensor, "J"]) -> None:
-        """L_d = scale I."""
+        """Set L_d to scale I."""
         self.lower.zero_()
         self.raw_diagonal.copy_(inverse_softplus(scale)[:, None].expand_as(self.raw_diagonal))
 
@@ -216,19 +216,19 @@ class DiagonalFactor(AxisFactor):
         return torch.diag_embed(_positive(self.raw))
 
     def matmul(self, x: Float[Tensor, "J m r"]) -> Float[Tensor, "J m r"]:
-        """L_d X."""
+        """Return L_d X."""
         return _positive(self.raw).unsqueeze(-1) * x
 
     def times_rows(self, rows: Float[Tensor, "J r m"]) -> Float[Tensor, "J r m"]:
-        """X L_d."""
+        """Return X L_d, for rows X."""
         return rows * _positive(self.raw).unsqueeze(-2)
 
     def log_det(self) -> Float[Tensor, "J"]:
-        """Log |S_d|."""
+        """Return log |S_d|."""
         return 2 * _positive(self.raw).log().sum(-1)
 
     def trace(self) -> Float[Tensor, "J"]:
-        """tr(S_d)."""
+        """Return tr(S_d)."""
         return _positive(self.raw).square().sum(-1)
 
     def gram(self, width: int) -> Float[Tensor, "J width m"]:
@@ -238,7 +238,7 @@ class DiagonalFactor(AxisFactor):
 
     @torch.no_grad()
     def assign_scale(self, scale: Float[Tensor, "J"]) -> None:
-        """L_d = scale I."""
+        """Set L_d to scale I."""
         self.raw.copy_(inverse_softplus(scale)[:, None].expand_as(self.raw))
 
     @torch.no_grad()

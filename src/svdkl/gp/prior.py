@@ -30,31 +30,31 @@ class DenseAxis(NamedTuple):
 
     @property
     def size(self) -> int:
-        """m_d."""
+        """Number of grid points, m_d."""
         return self.root.shape[-1]
 
     def multiply(self, x: Float[Tensor, "J m r"]) -> Float[Tensor, "J m r"]:
-        """K_d X."""
+        """Return K_d X."""
         return toeplitz_matmul(self.column, x)
 
     def colour(self, x: Float[Tensor, "J m r"]) -> Float[Tensor, "J m r"]:
-        """R X. We multiply by R^T, which lies in memory row by row, so that all gradients of R have one layout."""
+        """Return R X, by way of R^T, which lies in memory row by row: all gradients of R then have one layout."""
         return (x.mT @ self.root.mT).mT
 
     def colour_rows(self, rows: Float[Tensor, "J r m"]) -> Float[Tensor, "J r m"]:
-        """X R."""
+        """Return X R, for rows X."""
         return rows @ self.root
 
     def whiten(self, x: Float[Tensor, "J m r"]) -> Float[Tensor, "J m r"]:
-        """R^-1 X."""
+        """Return R^-1 X."""
         return torch.linalg.solve_triangular(self.root, x, upper=False)
 
     def log_det(self) -> Float[Tensor, "J"]:
-        """Log |K_d|."""
+        """Return log |K_d|."""
         return 2 * self.root.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
     def project(self, x: Float[Tensor, "J m r"], tolerance: float) -> Float[Tensor, "J m r"]:
-        """R^T (K_d + noise I)^-1 X: white noise that gives X up to a tolerance in units of the prior's deviation."""
+        """Return R^T (K_d + noise I)^-1 X, white noise that gives X up to a tolerance times the prior's deviation."""
         noise = tolerance**2 * self.column[:, :1, None] * torch.eye(self.size, dtype=x.dtype, device=x.device)
         return self.root.mT @ torch.linalg.solve(toeplitz_dense(self.column) + noise, x)
 
@@ -67,31 +67,31 @@ class CirculantAxis(NamedTuple):
 
     @property
     def size(self) -> int:
-        """m_d."""
+        """Number of grid points, m_d."""
         return self.column.shape[-1]
 
     def multiply(self, x: Float[Tensor, "J m r"]) -> Float[Tensor, "J m r"]:
-        """K_d X."""
+        """Return K_d X."""
         return circulant.circulant_matmul(self.spectrum, x)
 
     def colour(self, x: Float[Tensor, "J m r"]) -> Float[Tensor, "J m r"]:
-        """R X for the symmetric R."""
+        """Return R X for the symmetric R."""
         return circulant.circulant_matmul(self.spectrum.sqrt(), x)
 
     def colour_rows(self, rows: Float[Tensor, "J r m"]) -> Float[Tensor, "J r m"]:
-        """X R."""
+        """Return X R, for rows X."""
         return self.colour(rows.mT).mT
 
     def whiten(self, x: Float[Tensor, "J m r"]) -> Float[Tensor, "J m r"]:
-        """R^-1 X."""
+        """Return R^-1 X."""
         return circulant.circulant_matmul(1 / self.spectrum.sqrt(), x)
 
     def log_det(self) -> Float[Tensor, "J"]:
-        """Log |K_d|."""
+        """Return log |K_d|."""
         return circulant.circulant_log_det(self.spectrum, self.size)
 
     def project(self, x: Float[Tensor, "J m r"], tolerance: float) -> Float[Tensor, "J m r"]:
-        """R (K_d + noise I)^-1 X."""
+        """Return R (K_d + noise I)^-1 X, white noise that gives X up to a tolerance."""
         noise = tolerance**2 * self.column[:, :1]
         return circulant.circulant_matmul(self.spectrum.sqrt() / (self.spectrum + noise), x)
 
@@ -110,19 +110,19 @@ class Prior(NamedTuple):
         return tuple(axis.size for axis in self.axes)
 
     def colour(self, v: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """R v, which turns white noise v, (..., J, m_1, ..., m_D), into a draw of the prior."""
+        """Return R v, which turns white noise v, (..., J, m_1, ..., m_D), into a draw of the prior."""
         for d, axis in enumerate(self.axes):
             v = along_axis(axis.colour, v, d, len(self.axes))
         return v
 
     def whiten(self, u: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """R^-1 u, whose square norm is u^T K^-1 u."""
+        """Return R^-1 u, whose square norm is u^T K^-1 u."""
         for d, axis in enumerate(self.axes):
             u = along_axis(axis.whiten, u, d, len(self.axes))
         return u
 
     def log_det(self) -> Float[Tensor, "J"]:
-        """Log |K|."""
+        """Return log |K|."""
         return kron_log_det([axis.log_det() for axis in self.axes], self.sizes)
 
     def project(self, u: Float[Tensor, "..."], tolerance: float) -> Float[Tensor, "..."]:

@@ -40,7 +40,7 @@ def standard_deviation(variance: Tensor) -> Tensor:
 def expectation_1d(
     function: Callable[[Tensor], Tensor], mean: Float[Tensor, "B P"], variance: Float[Tensor, "B P"]
 ) -> Tensor:
-    """E function(latent) by Gauss-Hermite, for a function that acts on each latent separately."""
+    """Return E function(latent) by Gauss-Hermite, for a function that acts on each latent separately."""
     nodes, weights = hermite_points(mean)
     return torch.einsum("k,k...->...", weights, function(spread(mean, variance, nodes)))
 
@@ -48,7 +48,7 @@ def expectation_1d(
 def log_expectation_1d(
     log_function: Callable[[Tensor], Tensor], mean: Float[Tensor, "B P"], variance: Float[Tensor, "B P"]
 ) -> Tensor:
-    """Log E exp(log_function(latent)) by Gauss-Hermite, for a function that acts on each latent separately."""
+    """Return log E exp(log_function(latent)) by Gauss-Hermite, for a function that acts on each latent separately."""
     nodes, weights = hermite_points(mean, count=80)
     values = log_function(spread(mean, variance, nodes))
     return torch.logsumexp(values + weights.clamp_min(torch.finfo(mean.dtype).tiny).log()[:, None, None], 0)

@@ -42,11 +42,11 @@ def brier_score(
 
 
 def auroc(probabilities: npt.ArrayLike, labels: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> float:
-    """Area under the ROC curve, the chance that a row of a class gets more of it than another row. Higher is better.
+    """Area under the ROC curve. Higher is better.
 
-    Ties count half. With two classes the second one's probability is the score; with more we average over the classes,
-    each against the rest. Classes that no row or every row has have no area and are left out; if none is left, the
-    result is NaN.
+    It is the chance that a row of a class gets a larger probability of it than another row; ties count half. For two
+    classes that is the second class; for more we average over the classes, each against the rest. Classes that no row
+    or every row has are left out; if none is left, the result is NaN.
     """
     p, labels, weight = labelled_rows(probabilities, labels, sample_weight)
     classes = [1] if p.shape[1] == 2 else range(p.shape[1])

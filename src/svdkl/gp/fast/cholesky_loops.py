@@ -182,11 +182,11 @@ class CPUColouredGram(torch.autograd.Function):
 
 
 class CPUTraceAndLogDet(torch.autograd.Function):
-    """tr(L L^T) and log |L L^T|."""
+    """The numbers tr(L L^T) and log |L L^T|."""
 
     @staticmethod
     def forward(ctx: Any, raw: Float[Tensor, "J m m"]) -> tuple[Float[Tensor, "J"], Float[Tensor, "J"]]:
-        """Compute both in one pass."""
+        """Compute trace and log determinant in one pass."""
         trace, log_det = (raw.new_empty(len(raw), dtype=torch.float64) for _ in range(2))
         ctx.save_for_backward(raw)
         on_slices(_terms_forward, raw, into=(trace, log_det), entries=raw.numel())

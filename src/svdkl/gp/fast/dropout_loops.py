@@ -1,4 +1,4 @@
-"""The compiled loop of dropout for CPUs: each factor is a hash of its place, which takes whole vectors at a time."""
+"""The compiled loop of dropout for CPUs. Hashes of places are its random numbers: they take vectors at a time."""
 
 from typing import no_type_check
 

@@ -48,7 +48,7 @@ class CPULatticeMarginals(torch.autograd.Function):
         positions: Float[Tensor, "B J D"],
         *roots: Float[Tensor, "4 4 J _"],
     ) -> MeanAndVariance:
-        """Compute both in one pass over the rows."""
+        """Compute mean and variance in one pass over the rows."""
         num_rows, num_gps, num_dims = positions.shape
         padded = lattice_with_ghosts(values, num_dims).flatten(1).contiguous()
         places = positions.transpose(0, 1).contiguous()

@@ -183,7 +183,7 @@ class CPULineMarginals(torch.autograd.Function):
     def forward(
         ctx: Any, values: Float[Tensor, "J m"], positions: Float[Tensor, "B J 1"], roots: Float[Tensor, "4 4 J cells"]
     ) -> MeanAndVariance:
-        """Compute both in one pass over the rows."""
+        """Compute mean and variance in one pass over the rows."""
         num_gps, num_cells = roots.shape[-2:]
         rows = rows_by_cell(roots).view(num_gps * num_cells, -1)
         cubics = values.new_empty(len(rows), POWERS)

@@ -207,7 +207,7 @@ class TritonMarginals(torch.autograd.Function):
         positions: Float[Tensor, "B J D"],
         *roots: Float[Tensor, "4 4 J _"],
     ) -> MeanAndVariance:
-        """Compute both in one pass over the rows."""
+        """Compute mean and variance in one pass over the rows."""
         num_dims = positions.shape[-1]
         padded = lattice_with_ghosts(values, num_dims).contiguous()
         places = positions.contiguous()

@@ -8,7 +8,7 @@ from svdkl.shapes import Float, Tensor
 
 
 def banded_matmul(bands: Float[Tensor, "*batch w m"], x: Float[Tensor, "*batch m r"]) -> Float[Tensor, "*batch m r"]:
-    """L X in O(w m) a column: (L X)[i] = sum_k bands[k, i - k] X[i - k]."""
+    """Return L X in O(w m) a column: (L X)[i] = sum_k bands[k, i - k] X[i - k]."""
     m, rows = bands.shape[-1], x.movedim(-2, -1)
     total = bands[..., None, 0, :] * rows
     for k in range(1, bands.shape[-2]):
@@ -19,7 +19,7 @@ def banded_matmul(bands: Float[Tensor, "*batch w m"], x: Float[Tensor, "*batch m
 def rows_times_banded(
     rows: Float[Tensor, "*batch r m"], bands: Float[Tensor, "*batch w m"]
 ) -> Float[Tensor, "*batch r m"]:
-    """X L in O(w m) a row: (X L)[i] = sum_k X[i + k] bands[k, i]."""
+    """Return X L in O(w m) a row: (X L)[i] = sum_k X[i + k] bands[k, i]."""
     m = bands.shape[-1]
     total = rows * bands[..., None, 0, :]
     for k in range(1, bands.shape[-2]):

@@ -25,7 +25,7 @@ from svdkl.shapes import Float, Tensor
 
 
 def even_transform(half: Float[Tensor, "*batch half"], m: int) -> Float[Tensor, "*batch half"]:
-    """Transform an even sequence of length m, held by its first m // 2 + 1 entries, as is the result, even too."""
+    """Fourier-transform an even sequence; it and the result are held by their first m // 2 + 1 entries of m."""
     return m * torch.fft.irfft(half, n=m)[..., : m // 2 + 1]
 
 
@@ -35,7 +35,7 @@ def circulant_column(spectrum: Float[Tensor, "*batch half"], m: int) -> Float[Te
 
 
 class _CirculantMatmul(torch.autograd.Function):
-    """C X. The backward pass is C again, as C is symmetric; autograd would take transforms of full length."""
+    """The product C X. C is symmetric, so the backward pass is C again; autograd would take full-length transforms."""
 
     @staticmethod
     def forward(spectrum: Tensor, x: Tensor) -> Tensor:
@@ -62,12 +62,12 @@ class _CirculantMatmul(torch.autograd.Function):
 def circulant_matmul(
     spectrum: Float[Tensor, "*batch half"], x: Float[Tensor, "*batch m r"]
 ) -> Float[Tensor, "*batch m r"]:
-    """C X, for C held by its spectrum."""
+    """Return C X, for C held by its spectrum."""
     return _CirculantMatmul.apply(spectrum, x)
 
 
 def circulant_log_det(spectrum: Float[Tensor, "*batch half"], m: int) -> Float[Tensor, "*batch"]:
-    """Log |C|. Each eigenvalue counts twice, except the first and, for even m, the last."""
+    """Return log |C|. Each eigenvalue counts twice, except the first and, for even m, the last."""
     return (mirror_counts(m, spectrum) * spectrum.log()).sum(-1)
 
 

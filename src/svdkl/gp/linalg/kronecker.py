@@ -37,7 +37,7 @@ def along_axis(function: Callable[[Tensor], Tensor], x: Tensor, axis: int, num_a
 
 
 def kron_log_det(log_dets: Sequence[Float[Tensor, "*batch"]], sizes: Sequence[int]) -> Float[Tensor, "*batch"]:
-    """Log |K_1 x ... x K_D| = sum_d (m / m_d) log |K_d|."""
+    """Return log |K_1 x ... x K_D| = sum_d (m / m_d) log |K_d|."""
     if len(sizes) == 1:
         return log_dets[0]
     m = math.prod(sizes)
@@ -45,5 +45,5 @@ def kron_log_det(log_dets: Sequence[Float[Tensor, "*batch"]], sizes: Sequence[in
 
 
 def kron_trace(traces: Sequence[Float[Tensor, "*batch"]]) -> Float[Tensor, "*batch"]:
-    """tr(T_1 x ... x T_D) = prod_d tr(T_d); with T_d = K_d^-1 S_d this is tr(K^-1 S)."""
+    """Return tr(T_1 x ... x T_D) = prod_d tr(T_d); with T_d = K_d^-1 S_d this is tr(K^-1 S)."""
     return traces[0] if len(traces) == 1 else torch.stack(list(traces)).prod(0)

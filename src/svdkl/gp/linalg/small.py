@@ -87,7 +87,7 @@ class _StrictlyLowerMatmul(torch.autograd.Function):
 def strictly_lower_matmul(
     matrix: Float[Tensor, "*batch m m"], x: Float[Tensor, "*batch m r"]
 ) -> Float[Tensor, "*batch m r"]:
-    """tril(matrix, -1) X, block by block: for few columns, the only cost is to read the matrix once."""
+    """Return tril(matrix, -1) X, block by block: for few columns, the only cost is to read the matrix once."""
     return _StrictlyLowerMatmul.apply(matrix, x)
 
 

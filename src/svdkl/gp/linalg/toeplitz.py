@@ -18,7 +18,7 @@ def toeplitz_dense(column: Float[Tensor, "*batch m"]) -> Float[Tensor, "*batch m
 
 
 def toeplitz_matmul(column: Float[Tensor, "*batch m"], x: Float[Tensor, "*batch m r"]) -> Float[Tensor, "*batch m r"]:
-    """T X in O(m log m) a column: T is the corner of a circulant matrix of twice its size."""
+    """Return T X in O(m log m) a column: T is the corner of a circulant matrix of twice its size."""
     m = column.shape[-1]
     ring = torch.cat([column, column[..., :1], column[..., 1:].flip(-1)], -1)
     spectrum = torch.fft.rfft(ring)
