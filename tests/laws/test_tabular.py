@@ -1,4 +1,4 @@
-"""Laws of tables and of the encoder: rows on their own, order kept, codes in range, nothing new makes it fail."""
+"""Laws of the encoder: rows do not depend on each other, order is kept, codes are in range, no new value fails."""
 
 import json
 from itertools import pairwise
@@ -41,7 +41,7 @@ rows = st.lists(st.fixed_dictionaries(values), min_size=1, max_size=60)
 
 
 def table(found: list[dict]) -> pa.Table:
-    base = [  # so that every column varies, and the kinds of the columns are those of their names
+    base = [  # these two rows make every column vary, and fix its kind
         {"number": 0.0, "whole": 0, "text": "a", "truth": False, "when": pd.Timestamp(2000, 1, 1)},
         {"number": 1.0, "whole": 1, "text": "b", "truth": True, "when": pd.Timestamp(2001, 2, 3, 4)},
     ]
