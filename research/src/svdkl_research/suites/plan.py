@@ -3,14 +3,14 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
 from pathlib import Path
 
 from svdkl_research.datasets import ELSEWHERE, SOURCES, missing_data
 from svdkl_research.rivals import FORKS, PLAIN_NETWORKS
 from svdkl_research.suites.all_suites import SUITES
-from svdkl_research.suites.estimates import Cost, Estimate, counted, finished_costs
-from svdkl_research.suites.results import folder_of, fork_of, is_finished, is_whole, read_results
+from svdkl_research.suites.estimates import Estimate, TaskCost, counted, finished_costs
+from svdkl_research.suites.results import Key, finished_keys, keys_of, read_results
+from svdkl_research.suites.scratch import fork_of
 from svdkl_research.suites.suite import Suite, Task
 
 
@@ -87,16 +87,20 @@ class Plan:
 
 def plan_suite(suite: Suite, tasks: Sequence[Task], place: Place) -> Plan:
     """Look at the results that are there."""
-    missing = [task for task in tasks if not is_finished(place.results, task, suite.results_of(task.model, task.share))]
+
+    def among(finished: set[Key], task: Task) -> bool:
+        return finished.issuperset(keys_of(task, suite.results_of(task.model, task.share)))
+
+    finished = finished_keys(place.results, suite.name)
+    missing = [task for task in tasks if not among(finished, task)]
     # Fits to all rows are alike in all suites; quick ones are like no others.
     others = [other for other in SUITES.values() if other != suite] if suite.max_rows is None else []
     shared: dict[Task, Task] = {}
-    for task, other in product(missing, others):
-        same = replace(task, suite=other.name)
-        if all(is_whole(folder_of(place.results, same, result)) for result in suite.results_of(task.model, task.share)):
-            shared[task] = same
+    for other in others:
+        elsewhere = finished_keys(place.results, other.name)
+        shared |= {task: replace(task, suite=other.name) for task in missing if among(elsewhere, task)}
     todo = [task for task in missing if task not in shared]
-    done: dict[Task, Cost] = {}
+    done: dict[Task, TaskCost] = {}
     for other in others:
         # Whoever wants that suite's page will be told of what is damaged there.
         done |= finished_costs(read_results(place.results, other, damaged="skipped"), other.name)
@@ -104,7 +108,7 @@ def plan_suite(suite: Suite, tasks: Sequence[Task], place: Place) -> Plan:
     mine = {(task.dataset, task.model) for task in tasks}
     done = {task: cost for task, cost in done.items() if (task.dataset, task.model) in mine}
     handed = {task for task in todo if suite.kind == "classification" and _goes_on(task, todo, place)}
-    return Plan(suite, todo, shared, len(tasks) - len(missing), Estimate(suite, done, frozenset(handed)))
+    return Plan(suite, todo, shared, len(tasks) - len(missing), Estimate(done, frozenset(handed)))
 
 
 def _goes_on(task: Task, todo: Sequence[Task], place: Place) -> bool:

@@ -9,14 +9,8 @@ from collections.abc import Callable, Sequence
 
 from svdkl_research.suites.estimates import duration, finished_costs
 from svdkl_research.suites.plan import Place, look_for_data, plan_suite
-from svdkl_research.suites.results import (
-    checkpoint_of,
-    copy_results,
-    folder_of,
-    open_scratch,
-    read_fit,
-    refuse_unwritable,
-)
+from svdkl_research.suites.results import copy_results, read_fit
+from svdkl_research.suites.scratch import checkpoint_of, open_scratch, refuse_unwritable, scratch_of
 from svdkl_research.suites.suite import Suite, Task
 
 GRACE = 10.0  # seconds that an interrupted task has to end by itself
@@ -68,7 +62,7 @@ def task_command(task: Task, place: Place) -> list[str]:
 
 def run_in_process(task: Task, place: Place) -> str | None:
     """Do a task in a process of its own; None if all went well, else the reason in a line."""
-    log = folder_of(place.scratch, task, task.model) / "log.txt"
+    log = scratch_of(place.scratch, task, task.model) / "log.txt"
     open_scratch(place.scratch)
     log.parent.mkdir(parents=True, exist_ok=True)
     environment = dict(os.environ)

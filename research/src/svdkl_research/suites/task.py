@@ -28,16 +28,8 @@ from svdkl_research.rivals import (
 )
 from svdkl_research.rivals.interface import DOUBT, Floats, Gaussian, Labels
 from svdkl_research.suites.provenance import provenance
-from svdkl_research.suites.results import (
-    Documents,
-    checkpoint_of,
-    folder_of,
-    fork_of,
-    is_finished,
-    open_scratch,
-    remove_remains,
-    write_results,
-)
+from svdkl_research.suites.results import Result, is_finished, write_results
+from svdkl_research.suites.scratch import checkpoint_of, fork_of, open_scratch, scratch_of
 from svdkl_research.suites.suite import WHOLE, Suite, Task
 
 SHORT = {
@@ -140,21 +132,15 @@ def run_task(
     sizes |= {"n_columns": int(np.prod(fit.X.shape[1:])), "peak_memory": peak_memory()}
     if strange is not None:
         sizes["n_elsewhere"] = len(strange)
-    remove_remains(results, task, suite.results_of(task.model, task.share))
+    found: list[Result] = []
     for name, outcome in outcomes.items():
-        keep_scratch(folder_of(scratch, task, name), models[name], outcome, rows.test)
-    documents: dict[Path, Documents] = {}
-    for name, outcome in outcomes.items():
+        keep_scratch(scratch_of(scratch, task, name), models[name], outcome, rows.test)
         config = {**asdict(task), "share": str(task.share), "model": name, "trained_as": task.model}
         if strange is not None:
             config["elsewhere"] = ELSEWHERE[task.dataset]
-        found = {"settings": models[name].settings(), "findings": models[name].findings()}
-        documents[folder_of(results, task, name)] = {
-            "metrics": {**outcome.metrics, **sizes},
-            "config": {**config, **found, **begun},
-            "provenance": where,
-        }
-    write_results(documents)
+        config |= {"settings": models[name].settings(), "findings": models[name].findings(), **begun}
+        found.append(Result(task.dataset, name, task.run, {**outcome.metrics, **sizes}, config, where))
+    write_results(results, task.suite, found)
     shutil.rmtree(checkpoint.parent, ignore_errors=True)
 
 
