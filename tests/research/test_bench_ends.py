@@ -16,7 +16,7 @@ def measurements(pid: int) -> list[int]:
     """The processes that measure for a process."""
     try:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        return [int(child) for child in children if "benchmarks.child" in Path(f"/proc/{child}/cmdline").read_text()]
+        return [int(child) for child in children if "bench.child" in Path(f"/proc/{child}/cmdline").read_text()]
     except FileNotFoundError:  # one has just ended
         return []
 
@@ -47,3 +47,4 @@ def test_a_signal_ends_the_measurement_as_well(number, tmp_path):
             time.sleep(0.05)
     finally:
         process.kill()
+        process.wait()

@@ -219,10 +219,11 @@ def test_the_commit_of_a_project_around_the_package_is_not_ours(tmp_path, monkey
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
     subprocess.run([*git, "init", "-q", str(tmp_path)], check=True)
     subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "theirs"], check=True, cwd=tmp_path)
-    package = tmp_path / "packages" / "svdkl" / "experiments"
-    package.mkdir(parents=True)
-    (package / "provenance.py").touch()
-    monkeypatch.setattr(provenance, "SOURCE", package)
+    folders = [tmp_path / "packages" / name for name in ("svdkl", "svdkl_research")]
+    for folder in folders:
+        folder.mkdir(parents=True)
+        (folder / "module.py").touch()
+    monkeypatch.setattr(provenance, "SOURCES", folders)
     assert provenance._code() == {"commit": None, "dirty": None}
     subprocess.run([*git, "add", "."], check=True, cwd=tmp_path)
     assert provenance._code()["dirty"] is True
@@ -232,6 +233,8 @@ def test_the_commit_of_a_project_around_the_package_is_not_ours(tmp_path, monkey
     # A commit that leaves the sources as they are changes no figure.
     subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "documents"], check=True, cwd=tmp_path)
     assert provenance._code() == ours
+    (folders[0] / "module.py").write_text("changed")
+    assert provenance._code() == {**ours, "dirty": True}
 
 
 def test_provenance_is_of_the_sources_that_are_read_before_a_fit(tmp_path, monkeypatch):

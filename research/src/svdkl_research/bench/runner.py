@@ -17,10 +17,9 @@ from svdkl.writing import written_whole
 from svdkl_research.bench.child import MEASURED, OUT_OF_MEMORY, says_out_of_memory
 from svdkl_research.bench.studies import SCALING, Task
 from svdkl_research.bench.systems import SYSTEMS
-from svdkl_research.suites.provenance import provenance
+from svdkl_research.suites.provenance import SOURCES, provenance
 from svdkl_research.suites.runner import THREAD_VARIABLES
 
-PACKAGE = Path(__file__).parent.parent
 OUT_OF_TIME, NOT_INSTALLED, SKIPPED, FAILED = "out of time", "not installed", "skipped", "failed"
 FINAL = (MEASURED, OUT_OF_MEMORY, OUT_OF_TIME)  # what is not tried again
 KILLED = -9  # the exit code of a process that the system has ended
@@ -153,10 +152,11 @@ def _origin(command: str, conditions: Conditions) -> dict[str, Any]:
 
 
 def _sources() -> str:
-    """A hash of the package's own modules, which tells more than a commit with changes on top."""
+    """A hash of all modules of svdkl and of this package, which tells more than a commit with changes on top."""
     found = hashlib.sha256()
-    for path in sorted(PACKAGE.rglob("*.py")):
-        found.update(f"{path.relative_to(PACKAGE)}\0".encode() + path.read_bytes())
+    for folder in SOURCES:
+        for path in sorted(folder.rglob("*.py")):
+            found.update(f"{path.relative_to(folder.parent)}\0".encode() + path.read_bytes())
     return found.hexdigest()
 
 
