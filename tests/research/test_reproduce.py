@@ -34,7 +34,7 @@ def put(root: Path, task: Task, result: str, **metrics: float) -> None:
 
 @pytest.fixture
 def instead(tmp_path, monkeypatch):
-    """A folder to be in, and results that are made up in place of processes."""
+    """A folder to be in, and results that are made up in place of workers."""
     monkeypatch.chdir(tmp_path)
     failing: set[str] = set()
 
@@ -45,7 +45,7 @@ def instead(tmp_path, monkeypatch):
             put(place.results, task, result)
         return None
 
-    monkeypatch.setattr(runner, "run_in_process", made_up)
+    monkeypatch.setattr(runner, "run_in_worker", made_up)
     return failing
 
 
@@ -96,7 +96,7 @@ def test_an_interrupt_says_what_is_kept(instead, capsys, monkeypatch):
     def stop(task: Task, place: Place) -> str | None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(runner, "run_in_process", stop)
+    monkeypatch.setattr(runner, "run_in_worker", stop)
     assert main(["reproduce", "smoke"]) == 130
     assert "checkpoints stay" in capsys.readouterr().err
 
@@ -178,7 +178,7 @@ def test_the_page_alone(instead, capsys, monkeypatch):
     def never(task: Task, place: Place) -> str | None:
         raise AssertionError("nothing is to be run")
 
-    monkeypatch.setattr(runner, "run_in_process", never)
+    monkeypatch.setattr(runner, "run_in_worker", never)
     assert main(["reproduce", "airline", "--page-only", "--results", "kept"]) == 0
     names = ("tables.md", "flights-accuracy.svg", "flights-train_core_seconds.svg")
     assert capsys.readouterr().out.splitlines() == [f"Wrote kept/airline/{name}." for name in names]

@@ -53,7 +53,7 @@ class Frequencies(ClassBaseline):
 
 @pytest.fixture
 def place(tmp_path, monkeypatch) -> Place:
-    """Frequencies in place of all models, and tasks in this process."""
+    """Frequencies in place of all models, and tasks in the test itself."""
     place = Place(tmp_path / "results", tmp_path / "scratch")
     for name in MODELS:
         monkeypatch.setitem(MODELS, name, Entry(lambda *which: Frequencies(), name))
@@ -64,7 +64,7 @@ def place(tmp_path, monkeypatch) -> Place:
         run_task(SMOKE, task, place.results, place.scratch)
         return None
 
-    monkeypatch.setattr(runner, "run_in_process", here)
+    monkeypatch.setattr(runner, "run_in_worker", here)
     return place
 
 
@@ -158,7 +158,7 @@ def test_a_failure_does_not_stop_the_others(place, monkeypatch):
         write_results(place.results, "smoke", [Result(task.dataset, task.model, task.run, metrics, config, {})])
         return None
 
-    monkeypatch.setattr(runner, "run_in_process", fails)
+    monkeypatch.setattr(runner, "run_in_worker", fails)
     lines: list[str] = []
     failed = run_suite(SMOKE, select(SMOKE, parse_only("model=dnn,model=svdkl")), place, lines.append)
     assert [str(task) for task in failed] == ["tumours dnn fold0-seed0", "tumours dnn fold1-seed0"]
@@ -202,7 +202,7 @@ def test_a_set_without_data_is_left_out_and_said_once(place, monkeypatch, tmp_pa
         write_results(place.results, "both", [Result(task.dataset, task.model, task.run, {}, {}, {})])
         return None
 
-    monkeypatch.setattr(runner, "run_in_process", pretend)
+    monkeypatch.setattr(runner, "run_in_worker", pretend)
     lines: list[str] = []
     failed = run_suite(both, list(both.tasks()), place, lines.append)
     assert {task.dataset for task in run} == {"tumours"}

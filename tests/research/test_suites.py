@@ -74,8 +74,8 @@ def test_quick_suites():
     assert runs_file(Path("results"), quick.name) == Path("results/quick/uci/runs.jsonl")
     refused(lambda: get_suite("quick/sounds"), "'quick/sounds'")
     # The paper's minibatches of 50,000 rows are for all flights.
-    assert make_baseline("svdkl_paper", "classification", get_suite("airline").told("flights")).settings() == {
-        **make_baseline("svdkl_paper", "classification", get_suite("quick/airline").told("flights")).settings(),
+    assert make_baseline("svdkl_paper", "classification", get_suite("airline").paper_set("flights")).settings() == {
+        **make_baseline("svdkl_paper", "classification", get_suite("quick/airline").paper_set("flights")).settings(),
         "joint_batch_size": 50_000,
     }
 

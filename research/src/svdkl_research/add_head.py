@@ -1,4 +1,4 @@
-"""Gaussian processes on a network that an estimator has finished training: the second half of recipe="dnn_gp"."""
+"""GPs on the network of a fitted estimator: the second half of recipe="dnn_gp"."""
 
 import copy
 from dataclasses import replace
@@ -17,9 +17,10 @@ Own = TypeVar("Own", bound=DeepKernelEstimator)
 
 
 def with_head(estimator: Own, X: Any, y: Any, eval_set: Any) -> Own:
-    """What recipe="dnn_gp" would have given with the same rows, all of weight 1, from an estimator of recipe="dnn".
+    """Put GPs on the network of an estimator with recipe="dnn", and return the result as a new estimator.
 
-    The estimator stays as it is.
+    With the same rows, all of weight 1, it equals an estimator that was fitted with recipe="dnn_gp". The estimator that
+    is passed in stays as it is.
     """
     for name, needed in {"recipe": "dnn", "gps": "features", "early_stopping": True}.items():
         found = getattr(estimator, name)
@@ -46,9 +47,10 @@ def with_head(estimator: Own, X: Any, y: Any, eval_set: Any) -> Own:
 
 
 def to_scale(estimator: Own) -> Own:
-    """An estimator of recipe="dnn" with the network of the epoch that is best after a temperature, if that is another.
+    """Return an estimator with the network of the epoch that scores best after temperature scaling.
 
-    The estimator itself has that of the epoch whose probabilities are best as they are.
+    The estimator that is passed in, of recipe="dnn", keeps the network whose probabilities score best unscaled.
+    Both may be the same network.
     """
     plain = estimator.model_
     assert isinstance(plain, PlainNet)
@@ -59,7 +61,7 @@ def to_scale(estimator: Own) -> Own:
 
 
 def _history_of(plain: PlainNet, estimator: DeepKernelEstimator) -> list[Epoch]:
-    """The epochs of an estimator, with the mark at the one that the network is of."""
+    """Return the estimator's epochs, with ``kept`` set for the epoch that the network is taken from."""
     if plain is estimator.model_:
         return list(estimator.history_)
     return [replace(epoch, kept=epoch.kept_to_scale) for epoch in estimator.history_]

@@ -1,8 +1,8 @@
-"""One path of a network for several recipes: up to where a head joins it, the network of SV-DKL is the plain one.
+"""Training epochs that several recipes share: before its head is added, SV-DKL trains exactly the plain network.
 
-All recipes draw the same numbers in an epoch, and one schedule of rates spans a run whatever its stages. So where a
-plain network's run stands after the epochs before a head, SV-DKL with the same data and seed stands, too, bit for bit:
-put where that run looks for its checkpoint, it goes on from there.
+All recipes draw the same random numbers in an epoch, and one learning rate schedule spans a run whatever its stages. So
+the state of a plain network's run after those epochs equals SV-DKL's with the same data and seed, bit for bit. We put
+that state where SV-DKL's run looks for its checkpoint, and the run goes on from there.
 """
 
 from dataclasses import dataclass, replace
@@ -12,22 +12,22 @@ import torch
 from svdkl.training.checkpoint import Checkpoint, Snapshot
 from svdkl.training.config import NETWORK
 
-# Tensors of a plain network, and their names where one feature an output is what the head is given (gps="outputs").
+# With gps="outputs" the plain network's last layer belongs to the features: the old and new beginnings of names.
 AS_FEATURES = {"net.": "net.0.", "layer.0.": "net.1."}
 
 
 @dataclass(frozen=True)
 class Fork:
-    """Another run's checkpoint, which takes over a plain network's state when both part.
+    """The checkpoint of another run, which receives the plain network's state after the epochs that both share.
 
     Attributes
     ----------
     checkpoint
-        Of the other run.
+        The other run's checkpoint.
     epochs
-        Of its network before its head comes.
+        Number of epochs that the other run trains its network before it adds a head.
     as_features
-        Whether its network ends in the outputs themselves, as in the paper's form.
+        True if the other run's features are the plain network's outputs, as in the paper.
     """
 
     checkpoint: Checkpoint
@@ -35,7 +35,7 @@ class Fork:
     as_features: bool = False
 
     def follow(self, snapshot: Snapshot) -> None:
-        """Keep a snapshot of the plain network's run, if it is the last that the other would have come to."""
+        """Save a snapshot of the plain network's run to the other checkpoint if it ends the epochs that both share."""
         epoch, ended = snapshot.numbers["epoch"], snapshot.numbers["ended"]
         if snapshot.stage == NETWORK and (epoch == self.epochs or (ended and epoch < self.epochs)):
             self.checkpoint.save(_as_features(snapshot) if self.as_features else snapshot)
@@ -45,7 +45,7 @@ def _as_features(snapshot: Snapshot) -> Snapshot:
     groups = {}
     for group, tensors in snapshot.tensors.items():
         renamed = {_renamed(name): tensor for name, tensor in tensors.items()}
-        if not group.endswith(".optimiser"):  # the layer that passes features on is not trained
+        if not group.endswith(".optimiser"):  # the identity layer is not trained, so the optimiser does not have it
             bias = tensors["layer.0.bias"]
             renamed |= {
                 "layer.0.weight": torch.eye(len(bias), dtype=bias.dtype),

@@ -81,7 +81,7 @@ def reproduce(
 
 
 def write_page(suite: str, results: Path) -> list[Path]:
-    """Write a suite's figures and tables; gives the files."""
+    """Write a suite's figures and tables, and return the files."""
     from svdkl_research.pages.suite_figures import write_figures
     from svdkl_research.pages.tables import suite_tables
     from svdkl_research.suites.all_suites import get_suite

@@ -9,8 +9,8 @@ Gauss-Newton matrix is small enough to be kept whole:
 
     v_c = 2 C / (C − 1) var(g_c − mean g)
 
-A shift of all logits means nothing, so that only contrasts have a variance that counts; the factor makes it that of a
-difference of two logits, which for two classes is MacKay's probit of the difference itself.
+A shift of all logits changes no probability, so only the variance of contrasts counts. The factor turns it into the
+variance of a difference of two logits, so that two classes give MacKay's probit of that difference.
 """
 
 import math
@@ -29,12 +29,12 @@ from svdkl_research.rivals.interface import ClassBaseline, Floats, Labels, Refin
 from svdkl_research.rivals.networks import NetworkClassifier
 
 ROWS_AT_ONCE = 4096
-NUMBERS_AT_ONCE = 2**25  # of a prediction: each row has C times as many as there are weights
-LOG_PRECISIONS = (math.log(1e-4), math.log(1e6))
+NUMBERS_AT_ONCE = 2**25  # in a prediction, 256 MB: a row takes C numbers for each weight
+LOG_PRECISIONS = (math.log(1e-4), math.log(1e6))  # bounds of the search
 
 
 def gauss_newton(features: Tensor, weight: Tensor) -> Tensor:
-    """H of a linear softmax model, (C P, C P), from features (N, P) and weights (C, P)."""
+    """Return H of a linear softmax model, shape (C P, C P), from features (N, P) and weights (C, P)."""
     classes, inputs = weight.shape
     total = weight.new_zeros(classes, inputs, classes, inputs)
     for phi in features.split(ROWS_AT_ONCE):
@@ -55,7 +55,7 @@ class LaplaceClassifier(Refined, ClassBaseline):
     Parameters
     ----------
     network
-        By the recipe "dnn".
+        A model of recipe="dnn".
     """
 
     def __init__(self, network: NetworkClassifier | ImageClassifier) -> None:
@@ -63,7 +63,7 @@ class LaplaceClassifier(Refined, ClassBaseline):
         self.log_precision = 0.0
 
     def refine(self, X: Inputs, y: Labels, X_held_out: Inputs, y_held_out: Labels) -> None:
-        """Fit the Gaussian to the rows that the network was fitted to."""
+        """Compute the Gaussian from the rows that the network was fitted to."""
         layer = self._plain().layer[0]
         assert isinstance(layer, nn.Linear)
         self.weight = torch.cat([layer.weight, layer.bias[:, None]], 1).detach().cpu().double()
@@ -80,11 +80,11 @@ class LaplaceClassifier(Refined, ClassBaseline):
         self.log_precision = float(minimize_scalar(loss, bounds=LOG_PRECISIONS, method="bounded").x)
 
     def numbers(self) -> dict[str, float]:
-        """The precision."""
+        """Return the prior precision τ."""
         return {"prior_precision": math.exp(self.log_precision)}
 
     def predict_proba(self, X: Inputs) -> Floats:
-        """Class probabilities (rows, C)."""
+        """Return the class probabilities of each row, shape (rows, C)."""
         rows_at_once = max(1, NUMBERS_AT_ONCE // (len(self.weight) * self.weight.numel()))
         parts = self._features(X).split(rows_at_once)
         return np.concatenate([self._probabilities(part).numpy() for part in parts])

@@ -21,23 +21,24 @@ Own = TypeVar("Own", bound="_Recorded")
 
 
 class _Recorded:
-    """What is reported of an estimator beside its predictions."""
+    """Settings, findings and history of an estimator of svdkl."""
 
     estimator: SVDKLClassifier | SVDKLRegressor
 
     def holding(self: Own, estimator: Any) -> Own:
-        """The same with another estimator, which is fitted."""
+        """Return a copy that holds another, fitted estimator."""
         result = copy.copy(self)
         result.estimator = estimator
         return result
 
     def settings(self) -> dict[str, Any]:
-        """All parameters of the estimator."""
+        """Return all parameters of the estimator."""
         return dict(self.estimator.get_params(deep=False))
 
     def findings(self) -> dict[str, Any]:
-        """What "auto" stood for, in the network and in its training; epochs and seconds of each stage, and the epoch
-        that it kept, 0 for what it started from.
+        """Return what "auto" stood for in network and training, and each stage's epochs, seconds and kept epoch.
+
+        A stage that kept the state it started from has kept epoch 0.
         """
         estimator = self.estimator
         stages: dict[str, dict[str, float]] = {}
@@ -46,52 +47,52 @@ class _Recorded:
             stage["epochs"] += 1
             stage["seconds"] += epoch.seconds
             stage["kept"] = stage["epochs"] if epoch.kept else stage["kept"]
-        # As the estimator reads its parameters: fits here always come with validation rows.
+        # We resolve the parameters as the estimator did; fits here always come with validation rows.
         rows, held_out = estimator.num_rows_seen_, holds_out(estimator)
         training = asdict(training_config(estimator, rows, held_out, estimator._seed()))
         network = {} if estimator.net is not None else {"network": estimator.network_options_}
         return {**network, "training": training, "stages": stages}
 
     def save_history(self, path: Path) -> None:
-        """Write each epoch of each stage."""
+        """Write all epochs, one JSON object a line."""
         path.write_text("".join(json.dumps(asdict(epoch)) + "\n" for epoch in self.estimator.history_))
 
 
 class NetworkClassifier(_Recorded, ClassBaseline):
-    """The classifier with options of its own, everything else as the user gets it."""
+    """SVDKLClassifier with some options; all others have their defaults."""
 
     def __init__(self, **options: Any) -> None:
         self.options = options
         self.estimator: SVDKLClassifier = SVDKLClassifier(**options)
 
     def fit(self, X: Inputs, y: Labels, X_held_out: Inputs, y_held_out: Labels, seed: int) -> None:
-        """Train by the recipe."""
+        """Train by the recipe of the options."""
         self.estimator = SVDKLClassifier(**self.options, random_state=seed)
         kept = self.checkpoint if self.checkpoint is None else Kept(self.checkpoint, self.forks)
         self.estimator.fit(X, y, eval_set=(X_held_out, y_held_out), checkpoint=kept)
 
     def predict_proba(self, X: Inputs) -> Floats:
-        """Class probabilities (rows, C)."""
+        """Return the class probabilities of each row, shape (rows, C)."""
         return np.asarray(self.estimator.predict_proba(X))
 
     def to_scale(self) -> "NetworkClassifier":
-        """The network of the epoch that is best after a temperature."""
+        """Return a copy with the network of the epoch that scores best after temperature scaling."""
         return self.holding(to_scale(self.estimator))
 
 
 class NetworkRegressor(_Recorded, RealBaseline):
-    """The regressor with options of its own, everything else as the user gets it."""
+    """SVDKLRegressor with some options; all others have their defaults."""
 
     def __init__(self, **options: Any) -> None:
         self.options = options
         self.estimator: SVDKLRegressor = SVDKLRegressor(**options)
 
     def fit(self, X: pa.Table, y: Labels, X_held_out: pa.Table, y_held_out: Labels, seed: int) -> None:
-        """Train by the recipe."""
+        """Train by the recipe of the options."""
         self.estimator = SVDKLRegressor(**self.options, random_state=seed)
         self.estimator.fit(X, y, eval_set=(X_held_out, y_held_out), checkpoint=self.checkpoint)
 
     def predict_distribution(self, X: pa.Table) -> Gaussian:
-        """Mean and standard deviation of the predictive distribution, noise included."""
+        """Return the predictive mean and standard deviation of each row, noise included."""
         mean, std = self.estimator.predict(X, return_std=True)
         return Gaussian(np.asarray(mean).reshape(-1), np.asarray(std).reshape(-1))

@@ -1,4 +1,4 @@
-"""How long tasks take and how much memory, as finished runs of the same set, model and share tell."""
+"""Time and memory of tasks to run, from finished runs of the same set, model and share."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from svdkl_research.rivals import FORKS
 from svdkl_research.suites.results import Result
 from svdkl_research.suites.suite import Task
 
-SECONDS_TO_START = 10.0  # a worker with its libraries and its data, measured on two cores
+SECONDS_TO_START = 10.0  # roughly what a worker takes to load its libraries and its data
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class TaskCost:
     Attributes
     ----------
     memory
-        In bytes; None where a run did not measure it.
+        Most bytes held; None where no run measured it.
     shared
         Seconds of the plain network's epochs, which the task does not repeat where a fit of that network left them.
     """

@@ -1,4 +1,4 @@
-"""Where a figure came from: the code, the libraries, the machine, the moment."""
+"""The origin of a result: code, libraries, machine and date."""
 
 import os
 import platform

@@ -23,7 +23,7 @@ LOCK = ".runs.lock"
 
 
 class Key(NamedTuple):
-    """What tells the results of one suite apart."""
+    """The key of a result within its suite."""
 
     dataset: str
     model: str
@@ -32,7 +32,7 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True)
 class Result:
-    """What one run of one model gave."""
+    """Metrics, config and provenance of one run of one model."""
 
     dataset: str
     model: str
@@ -43,7 +43,7 @@ class Result:
 
     @property
     def key(self) -> Key:
-        """Dataset, model and run."""
+        """The key of the result within its suite."""
         return Key(self.dataset, self.model, self.run)
 
     @property
@@ -53,17 +53,17 @@ class Result:
 
 
 def keys_of(task: Task, results: Iterable[str]) -> list[Key]:
-    """The keys of the results that a task gives."""
+    """Return the keys of the results that a task gives."""
     return [Key(task.dataset, result, task.run) for result in results]
 
 
 def runs_file(root: Path, suite: str) -> Path:
-    """The file with the results of a suite."""
+    """Return the file with the results of a suite."""
     return root / suite / FILE
 
 
 def finished_keys(root: Path, suite: str) -> set[Key]:
-    """The keys of all results of a suite that can be read."""
+    """Return the keys of all results of a suite that can be read."""
     lines = _read_lines(runs_file(root, suite))
     return {line.key for line in lines if isinstance(line, Result)}
 
@@ -91,7 +91,7 @@ def read_results(root: Path, suite: Suite, damaged: Literal["refused", "skipped"
 
 
 def read_fit(root: Path, task: Task, results: Iterable[str]) -> list[Result]:
-    """The results of one finished task."""
+    """Read the results of one finished task."""
     found = {line.key: line for line in _read_lines(runs_file(root, task.suite)) if isinstance(line, Result)}
     return [found[key] for key in keys_of(task, results)]
 
@@ -105,7 +105,7 @@ def write_results(root: Path, suite: str, results: Iterable[Result]) -> None:
         kept = {line.key: line for line in lines if isinstance(line, Result)}
         if kept.keys() >= new.keys():
             return
-        # What cannot be read stays for the user to judge: a fit that took hours is not lost for it.
+        # Unreadable lines stay, for the user to judge, and do not cost the user a fit of hours.
         unreadable = [line for line in lines if not isinstance(line, Result)]
         entries = [_to_json(result) for _, result in sorted((kept | new).items())]
         with written_whole(path) as beside:
@@ -118,7 +118,7 @@ def copy_results(root: Path, source: Task, task: Task, results: Iterable[str]) -
 
 
 def values_of(results: Iterable[Result], key: str) -> list[float]:
-    """The values of one metric; results without it are passed over."""
+    """Return the values of one metric; results without it are left out."""
     return [float(result.metrics[key]) for result in results if result.metrics.get(key) is not None]
 
 
@@ -134,7 +134,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _read_lines(path: Path) -> list[Result | str]:
-    """The results in a file, and the text of each line that cannot be read; a last line cut off is left out."""
+    """Read the results in a file, and as text the lines that are none; a last line cut off is left out."""
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
@@ -162,7 +162,7 @@ def _to_json(result: Result) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON can hold: numbers that are not finite become null, and values of other types their repr."""
+    """Convert a value to what JSON can hold: numbers that are not finite become null, other types their repr."""
     if isinstance(value, Mapping):
         return {str(key): _plain(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):

@@ -1,7 +1,7 @@
-"""SV-DKL, and its head alone, as they are when nothing is said.
+"""SV-DKL and its head alone, with default options.
 
-Below 256 points an axis S_d = L_d L_d^T with any triangular L_d, as in the paper; from there on L_d is banded, since
-the paper's form has m_d^2 parameters.
+Below 256 points an axis, S_d = L_d L_d^T with a dense triangular L_d, as in the paper. From there on L_d is banded,
+since the paper's form has m_d^2 parameters.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ from svdkl_research.bench.timing import Step
 
 
 def training(setting: Setting, **options: Any) -> Step:
-    """The bound's step, network included; options are the head's."""
+    """Make a training step of network and head on the bound, with options of the head."""
     features = setting.features
     model = SVDKL(airline_network(features), features, CLASSES, **_lattice(setting), **options)
     x, y = random_rows(setting)
@@ -26,12 +26,12 @@ def training(setting: Setting, **options: Any) -> Step:
 
 
 def training_with_dense_covariance(setting: Setting) -> Step:
-    """The same with the paper's own S, however long the axis."""
+    """Make a training step with the paper's dense S, however long the axis."""
     return training(setting, posterior="cholesky")
 
 
 def head(setting: Setting) -> Step:
-    """The whole bound, KL included, from features that are given; without a step of an optimiser."""
+    """Make a step of the whole bound, KL included, and its gradient from given features, without an optimiser."""
     gps = GPHead(setting.features, CLASSES, **_lattice(setting))
     h, y = torch.randn(setting.rows, setting.features), random_labels(setting)
     gps.bounding.set_ranges(h)
