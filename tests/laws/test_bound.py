@@ -69,12 +69,12 @@ class Regression:
             kernel="matern52",
             jitter=1e-4,
         ).double()
-        self.head.bounding.set_ranges(self.h)
-        for part in (self.head.banks[0].gps.kernel, self.head.mixing, self.head.likelihood):
+        self.head.gps.bounding.set_ranges(self.h)
+        for part in (self.head.gps.banks[0].gps.kernel, self.head.mixing, self.head.likelihood):
             scramble(part, seed + 1)
-        self.gps = self.head.banks[0].gps
+        self.gps = self.head.gps.banks[0].gps
         with torch.no_grad():
-            (positions,) = self.head._positions(self.h)
+            (positions,) = self.head.gps.positions(self.h)
             self.m = dense.interpolation_matrix(positions[:, 0], self.gps.grid.sizes)
             eye = torch.eye(self.gps.grid.num_points, dtype=torch.float64)
             identity = eye.reshape(-1, 1, *self.gps.grid.sizes)
@@ -127,7 +127,7 @@ def test_the_optimal_posterior_is_exact_gp_regression(seed, whitened):
     model = Regression(seed, whitened=whitened)
     model.set_optimal()
     new = torch.randn(6, 1, dtype=torch.float64)
-    (positions,) = model.head._positions(new)
+    (positions,) = model.head.gps.positions(new)
     m_new = dense.interpolation_matrix(positions[:, 0].detach(), model.gps.grid.sizes)
     gram = model.a**2 * model.m @ model.k @ model.m.T + model.noise * torch.eye(len(model.y), dtype=torch.float64)
     cross = model.a * m_new @ model.k @ model.m.T * model.a
@@ -140,7 +140,7 @@ def test_the_optimal_posterior_is_exact_gp_regression(seed, whitened):
     covariance = m_new @ model.k @ m_new.T - m_new @ model.k @ model.m.T * model.a @ torch.linalg.solve(
         gram, model.a * model.m @ model.k @ m_new.T
     )
-    close(model.head.latent_covariance(new, new, 0), covariance, "jittered")
+    close(model.head.gps.latent_covariance(new, new, 0), covariance, "jittered")
 
 
 @given(seeds, st.sampled_from(["gaussian", "poisson", "bernoulli"]))
@@ -166,9 +166,9 @@ def test_both_estimators_have_the_same_mean(estimator):
     generator = torch.Generator().manual_seed(1)
     estimate = head.elbo(h, y, num_data=6, generator=generator).expected_log_likelihood
 
-    gps = head.banks[0].gps
+    gps = head.gps.banks[0].gps
     prior = gps.prior()
-    (positions,) = head._positions(h)
+    (positions,) = head.gps.positions(h)
     f = []
     for j in range(2):
         root = prior.axes[0].root[j] @ gps.posterior.axes[0].dense()[j]

@@ -43,7 +43,7 @@ def test_probabilities_are_the_same_for_any_split_order_and_size_of_batch(seed, 
     whole = head.predict_proba(h)
     close(whole.sum(1), torch.ones(11), "float32")
     assert whole.min().item() >= 0
-    for size in (1, head.num_gps, num_outputs, 7):  # B = J and B = C are where layouts are easily mistaken
+    for size in (1, head.gps.num_gps, num_outputs, 7):  # B = J and B = C are where layouts are easily mistaken
         close(torch.cat([head.predict_proba(part) for part in h.split(size)]), whole, "float32")
     order = torch.randperm(11)
     close(head.predict_proba(h[order]), whole[order], "float32")
@@ -53,10 +53,10 @@ def test_probabilities_are_the_same_for_any_split_order_and_size_of_batch(seed, 
 def test_variances_are_never_negative_and_features_never_out_of_bounds(seed, options):
     head = random_head(seed, 3, **options)
     h = wild_features(seed, 50)
-    marginals = head.marginals(h)
+    marginals = head.gps.marginals(h)
     assert marginals.variance.min().item() >= 0
     assert bool(torch.isfinite(marginals.mean).all())
-    for bank, positions in zip(head.members(), head._positions(h), strict=True):
+    for bank, positions in zip(head.gps.members(), head.gps.positions(h), strict=True):
         for d in range(bank.gps.grid.num_dims):
             low, high = bank.gps.grid.interior(d)
             assert positions[..., d].min().item() >= low - 1e-4
@@ -66,7 +66,7 @@ def test_variances_are_never_negative_and_features_never_out_of_bounds(seed, opt
 def test_data_on_a_ring_stay_clear_of_the_seam():
     """Else the two ends of the data would be neighbours: outliers on either side are a quarter of the ring apart."""
     head = GPHead(1, 2, grid_size=64, prior="circulant", kernel="matern12")
-    (positions,) = head._positions(torch.tensor([[-1e9], [1e9]]))
+    (positions,) = head.gps.positions(torch.tensor([[-1e9], [1e9]]))
     low, high = positions.flatten().tolist()
     assert 64 - (high - low) >= 64 / 4
 
@@ -75,10 +75,10 @@ def test_data_on_a_ring_stay_clear_of_the_seam():
 def test_even_a_feature_far_off_keeps_a_gradient(seed):
     head = random_head(seed, 2, grid_size=12)
     h = wild_features(seed, 30).requires_grad_()
-    z = head.bounding(h)
+    z = head.gps.bounding(h)
     (grad,) = torch.autograd.grad(z.sum(), h)
     assert grad.min().item() > 0
-    ordered = head.bounding(torch.linspace(-50, 50, 4001)[:, None].expand(-1, 4))
+    ordered = head.gps.bounding(torch.linspace(-50, 50, 4001)[:, None].expand(-1, 4))
     assert ordered.diff(dim=0).min().item() >= 0
     assert z.abs().max().item() <= 1
 
@@ -110,7 +110,7 @@ def test_probabilities_are_the_expected_softmax(num_outputs):
     head = random_head(4, num_outputs, grid_size=12)
     h = torch.randn(8, 4)
     with torch.no_grad():
-        mean, variance = head.marginals(h)
+        mean, variance = head.gps.marginals(h)
         f = mean + variance.sqrt() * torch.randn(200_000, *mean.shape)
         draws = head.mixing(f).softmax(-1)
     standard_error = draws.std(0) / len(draws) ** 0.5
@@ -126,13 +126,13 @@ def test_uncertainty_of_classes_is_that_of_many_draws(num_outputs):
     head.familiarity.remember(torch.randn(40, 4))
     h = torch.randn(8, 4)
     with torch.no_grad():
-        mean, variance = head.marginals(h)
+        mean, variance = head.gps.marginals(h)
         g = head.mixing(mean + variance.sqrt() * torch.randn(100_000, *mean.shape))
         p = g.softmax(-1)
         entropies = -(p * p.clamp_min(1e-30).log()).sum(-1)
         average = p.mean(0)
         total = -(average * average.log()).sum(-1)
-        prior = head.prior_marginals(h, head.state())
+        prior = head.gps.prior_marginals(h, head.state())
         squared = head.mixing.weight.square()  # Var g_c = sum_j A_cj^2 Var f_j
         share = (variance @ squared.T).sum(-1) / (prior.variance @ squared.T).sum(-1)
     u = head.uncertainty(h)

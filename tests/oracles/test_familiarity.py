@@ -9,7 +9,9 @@ from tolerances import close
 from torch import nn
 
 from svdkl import SVDKL, GPHead
-from svdkl.gp.familiarity import MOST_ROWS, NO_DIRECTION, NOISE, SMALLEST_SCALE, STEEPNESS, Familiarity
+from svdkl.gp.familiarity import MOST_ROWS, NO_DIRECTION, Familiarity
+
+NOISE, STEEPNESS, SMALLEST_SCALE = 0.1, 2.0, 0.3  # the defaults
 
 
 def by_hand(rows: torch.Tensor, h: torch.Tensor) -> torch.Tensor:

@@ -13,7 +13,7 @@ from svdkl.training.checkpoint import Checkpoint, Snapshot
 from svdkl.training.config import NETWORK
 
 # Tensors of a plain network, and their names where one feature an output is what the head is given (gps="outputs").
-AS_FEATURES = {"net.": "net.0.", "layer.0.": "net.1."}
+AS_FEATURES = {"net.": "net.0.", "head.mixing.": "net.1."}
 
 
 @dataclass(frozen=True)
@@ -46,10 +46,10 @@ def _as_features(snapshot: Snapshot) -> Snapshot:
     for group, tensors in snapshot.tensors.items():
         renamed = {_renamed(name): tensor for name, tensor in tensors.items()}
         if not group.endswith(".optimiser"):  # the layer that passes features on is not trained
-            bias = tensors["layer.0.bias"]
+            bias = tensors["head.mixing.bias"]
             renamed |= {
-                "layer.0.weight": torch.eye(len(bias), dtype=bias.dtype),
-                "layer.0.bias": torch.zeros_like(bias),
+                "head.mixing.weight": torch.eye(len(bias), dtype=bias.dtype),
+                "head.mixing.bias": torch.zeros_like(bias),
             }
         groups[group] = renamed
     return replace(snapshot, tensors=groups)

@@ -24,7 +24,7 @@ class Average:
         After n steps the share is n / (n + start) at most, so that the average soon forgets the first weights.
     """
 
-    def __init__(self, module: nn.Module, decay: float, start: float = 9) -> None:
+    def __init__(self, module: nn.Module, decay: float, start: int = 9) -> None:
         self.decay, self.start = decay, start
         self.steps = 0
         self._live = {name: t for name, t in module.state_dict().items() if t.is_floating_point()}

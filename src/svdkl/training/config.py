@@ -35,7 +35,7 @@ class WarmStartConfig:
         Period that a periodic kernel starts from, as a share of the axis. Above 1 no function is forced to repeat.
     """
 
-    rows_seen: float = 30_000
+    rows_seen: int = 30_000
     narrow: float = 0.03
     longest: float = 0.5
     longest_on_ring: float = 0.03
@@ -70,7 +70,7 @@ class EvidenceConfig:
     rate: float = 2e-2
     amplitude: float = 0.3
     factor_spread: float = 0.3
-    expected_rows: float = 3
+    expected_rows: int = 3
     max_rows: int = 16_384
     max_values: int = 819_200
 
@@ -130,7 +130,7 @@ class TrainingConfig:
     kernel_rate: float = 1e-3
     weight_decay: float = 0.1
     averaging: float = 0.998
-    averaging_start: float = 9
+    averaging_start: int = 9
     kernel_every: int = 4
     warmup_steps: int = 50
     clip: float = 5.0

@@ -31,7 +31,7 @@ class ExpectedNoise:
     Targets that are not real have no noise, and no such expectation.
     """
 
-    def __init__(self, head: GPHead, num_rows: float) -> None:
+    def __init__(self, head: GPHead, num_rows: int) -> None:
         self.likelihood, self.num_rows = head.likelihood, num_rows
         self.dtype = head.mixing.weight.dtype
         with torch.no_grad():

@@ -60,7 +60,7 @@ def test_every_recipe_learns(recipe, gps):
     assert model.n_iter_ == len(model.history_) <= (40 if recipe == "dnn_gp" else 30)  # the head's come on top
     assert model.loss_ == model.history_[-1].train_loss
     if recipe in ("dnn_gp", "svdkl"):
-        assert model.model_.head.num_gps == (8 if gps == "features" else 3)
+        assert model.model_.head.gps.num_gps == (8 if gps == "features" else 3)
 
 
 def test_recipes_start_with_the_same_network():
@@ -79,11 +79,11 @@ def test_held_out_evidence_is_fitted_on_held_out_rows_only(monkeypatch):
     # The same network, another posterior, around a centre.
     for one, other in zip(with_evidence.model_.net.parameters(), without.model_.net.parameters(), strict=True):
         assert torch.equal(one, other)
-    assert with_evidence.model_.head.banks[0].gps.centre.abs().max() > 0
-    assert without.model_.head.banks[0].gps.centre.abs().max() == 0
+    assert with_evidence.model_.head.gps.banks[0].gps.centre.abs().max() > 0
+    assert without.model_.head.gps.banks[0].gps.centre.abs().max() == 0
     # A table too small to hold rows out goes without.
     small = SVDKLClassifier(**{**SMALL, "evidence": True}).fit(X[:60], y[:60])
-    assert small.model_.head.banks[0].gps.centre.abs().max() == 0
+    assert small.model_.head.gps.banks[0].gps.centre.abs().max() == 0
     assert small.n_iter_ == 12
 
 
@@ -332,7 +332,7 @@ def test_warm_start_goes_on_from_the_model():
     assert model.history_[4].held_out_nlp < model.history_[0].held_out_nlp
     assert model.log_predictive(X, y).mean() > first
     assert model.n_iter_ == 8
-    assert model.model_.head.banks[0].gps.centre.abs().max() > 0
+    assert model.model_.head.gps.banks[0].gps.centre.abs().max() > 0
     cold = SVDKLClassifier(**{**options, "warm_start": False}).fit(X, y).fit(X, y)
     assert cold.n_iter_ == 4
     refused(lambda: model.fit(X, np.where(y == "a", "z", y)), "'z'")

@@ -139,7 +139,7 @@ def test_draws_of_several_targets_have_the_covariance_of_the_mixed_processes():
     head.mixing.weight.data[1] = -0.6 * head.mixing.weight.data[0].roll(1) - 0.5 * head.mixing.weight.data[0]
     draws = model.sample_y(X[:1], 20_000)[0]
     with torch.no_grad():
-        variance = head.marginals(model.model_.net(model.encoder_.transform(X[:1]))).variance[0]
+        variance = head.gps.marginals(model.model_.net(model.encoder_.transform(X[:1]))).variance[0]
         weight = torch.tensor(model.target_scale_)[:, None] * head.mixing.weight.double()
         expected = ((weight * variance.double()) @ weight.T).numpy()
     tolerance = 0.05 * np.sqrt(np.outer(expected.diagonal(), expected.diagonal()))

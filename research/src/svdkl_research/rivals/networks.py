@@ -13,7 +13,7 @@ from svdkl.estimators.classifier import SVDKLClassifier
 from svdkl.estimators.keeping import Kept
 from svdkl.estimators.options import holds_out, training_config
 from svdkl.estimators.regressor import SVDKLRegressor
-from svdkl_research.add_head import to_scale
+from svdkl_research.add_head import to_scale, watched
 from svdkl_research.datasets.dataset import Inputs
 from svdkl_research.rivals.interface import ClassBaseline, Floats, Gaussian, Labels, RealBaseline
 
@@ -66,7 +66,7 @@ class NetworkClassifier(_Recorded, ClassBaseline):
 
     def fit(self, X: Inputs, y: Labels, X_held_out: Inputs, y_held_out: Labels, seed: int) -> None:
         """Train by the recipe."""
-        self.estimator = SVDKLClassifier(**self.options, random_state=seed)
+        self.estimator = watched(SVDKLClassifier(**self.options, random_state=seed))
         kept = self.checkpoint if self.checkpoint is None else Kept(self.checkpoint, self.forks)
         self.estimator.fit(X, y, eval_set=(X_held_out, y_held_out), checkpoint=kept)
 
@@ -88,7 +88,7 @@ class NetworkRegressor(_Recorded, RealBaseline):
 
     def fit(self, X: pa.Table, y: Labels, X_held_out: pa.Table, y_held_out: Labels, seed: int) -> None:
         """Train by the recipe."""
-        self.estimator = SVDKLRegressor(**self.options, random_state=seed)
+        self.estimator = watched(SVDKLRegressor(**self.options, random_state=seed))
         self.estimator.fit(X, y, eval_set=(X_held_out, y_held_out), checkpoint=self.checkpoint)
 
     def predict_distribution(self, X: pa.Table) -> Gaussian:
