@@ -72,7 +72,7 @@ class DeepKernelEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         """
         options = self._options()
         known = self.fitted_ if options.warm_start and hasattr(self, "fitted_") else None
-        place = read_checkpoint(checkpoint, warm=known is not None)
+        place = None if checkpoint is None else read_checkpoint(checkpoint, warm=known is not None)
         if known is not None:
             known.options.refuse_other_model(options)
         given = prepare_table(options, self._targets, X, y, sample_weight, eval_set, known)
@@ -106,7 +106,8 @@ class DeepKernelEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         -------
         self
         """
-        options, place = self._options(), read_checkpoint(checkpoint)
+        options = self._options()
+        place = None if checkpoint is None else read_checkpoint(checkpoint)
         self.fitted_ = fit_model(open_stream(options, self._targets, path, target, drop, epoch_rows), place)
         return self
 
