@@ -168,14 +168,6 @@ def build_head(options: Options, num_features: int, num_outputs: int, likelihood
         return GPHead(num_features, num_outputs, likelihood, **head_options(options))
 
 
-def check_net(net: object) -> None:
-    """Refuse a network of the user's own that is no torch module, or one without all of its parameters."""
-    if net is not None and not isinstance(net, nn.Module):
-        raise ValueError(f"Expected net to be a torch module or None, got {type(net).__name__}.")
-    if net is not None and any(map(is_lazy, net.parameters())):
-        raise ValueError("Expected net to have all its parameters, got lazy ones: call it on some rows once.")
-
-
 def choose_device(device: object) -> torch.device:
     """Return the device itself, or the fastest there is for "auto"."""
     if device == "auto":
@@ -193,6 +185,8 @@ def choose_device(device: object) -> torch.device:
 @torch.no_grad()
 def features_of(net: nn.Module, example: Tensor) -> int:
     """Count the features that a network of the user's own gives, by an example of one row."""
+    if any(map(is_lazy, net.parameters())):
+        raise ValueError("Expected net to have all its parameters, got lazy ones: call it on some rows once.")
     net = copy.deepcopy(net).to(example.device)
     rows = torch.cat([example, example])
     try:

@@ -196,10 +196,6 @@ class Fitted:
             return X
         return read_inputs(X, self.options.net, self.targets.estimator, self.columns)[0]
 
-    def encode(self, inputs: Inputs) -> Tensor:
-        """Turn opened rows into the network's inputs."""
-        return encode(self.encoder, inputs)
-
     def _state(self) -> HeadState | None:
         """Return what all rows share."""
         current = self.shared.marks == _marks(self.model)
@@ -216,7 +212,7 @@ class Fitted:
         blocks = []
         for start in range(0, inputs.num_rows, ENCODED_ROWS):
             stop = min(inputs.num_rows, start + ENCODED_ROWS)
-            x = self.encode(inputs.part(start, stop))
+            x = encode(self.encoder, inputs.part(start, stop))
             blocks.append(_in_equal_parts(function, device, *([x] if beside is None else [x, beside[start:stop]])))
         return [np.concatenate(columns) for columns in zip(*blocks, strict=True)]
 
@@ -232,11 +228,8 @@ def _in_equal_parts(
     parts: list[list[Tensor]] = []
     for part in zip(*(tensor.split(ROWS_AT_ONCE) for tensor in tensors), strict=True):
         size = len(part[0])
-        results = function(*(_filled(tensor).to(device) for tensor in part))
+        if size < ROWS_AT_ONCE:
+            part = tuple(torch.cat([t, t[-1:].expand(ROWS_AT_ONCE - size, *t.shape[1:])]) for t in part)
+        results = function(*(tensor.to(device) for tensor in part))
         parts.append([result[:size].cpu().double() for result in results])
     return [torch.cat(columns).numpy() for columns in zip(*parts, strict=True)]
-
-
-def _filled(part: Tensor) -> Tensor:
-    missing = ROWS_AT_ONCE - len(part)
-    return torch.cat([part, part[-1:].expand(missing, *part.shape[1:])]) if missing else part

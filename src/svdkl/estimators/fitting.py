@@ -23,8 +23,8 @@ from svdkl.estimators.building import (
     network_options,
     training_config,
 )
-from svdkl.estimators.examples import Examples, Learned, TableLike, read_examples
-from svdkl.estimators.fitted import Fitted, encode
+from svdkl.estimators.examples import Examples, Learned, TableLike, encode, read_examples
+from svdkl.estimators.fitted import Fitted
 from svdkl.estimators.options import Options, plain
 from svdkl.estimators.targets import Targets
 from svdkl.tables.encoder import TabularEncoder

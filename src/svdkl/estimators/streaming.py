@@ -11,8 +11,7 @@ import pyarrow as pa
 import torch
 
 from svdkl.estimators.building import choose_device, training_config
-from svdkl.estimators.examples import Learned, Weights, class_factors, read_examples
-from svdkl.estimators.fitted import encode
+from svdkl.estimators.examples import Learned, Weights, class_factors, encode, read_examples
 from svdkl.estimators.fitting import TrainingSet, draw_seed, to_rows
 from svdkl.estimators.options import Options
 from svdkl.estimators.targets import Classes, Targets
