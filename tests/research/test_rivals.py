@@ -257,7 +257,8 @@ def test_findings_say_what_auto_stood_for(recipe, monkeypatch):
 
     def spy(estimator, source, held_out, config, *rest, **more):
         used.append(config)
-        train_model(estimator, source, held_out, dataclasses.replace(config, evidence_steps=2), *rest, **more)
+        short = dataclasses.replace(config, evidence_config=EvidenceConfig(steps=2))
+        train_model(estimator, source, held_out, short, *rest, **more)
 
     monkeypatch.setattr(base, "train_model", spy)
     train, held_out = rows(200, 0, "classification"), rows(60, 1, "classification")
