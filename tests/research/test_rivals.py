@@ -13,6 +13,7 @@ from sklearn.svm import SVC
 
 from svdkl.estimators import base
 from svdkl.metrics import accuracy, gaussian_nlpd, negative_log_probability, rmse
+from svdkl.training.config import EvidenceConfig
 from svdkl_research.rivals import MODELS, TITLES, make_baseline
 from svdkl_research.rivals.boosting import BoostingClassifier, BoostingRegressor
 from svdkl_research.rivals.d_gplvm import LatentVariableClassifier
