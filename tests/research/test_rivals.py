@@ -13,6 +13,7 @@ from sklearn.svm import SVC
 
 from svdkl.estimators import base
 from svdkl.metrics import accuracy, gaussian_nlpd, negative_log_probability, rmse
+from svdkl.training.config import EvidenceConfig
 from svdkl_research.rivals import MODELS, TITLES, make_baseline
 from svdkl_research.rivals.boosting import BoostingClassifier, BoostingRegressor
 from svdkl_research.rivals.d_gplvm import LatentVariableClassifier
@@ -257,7 +258,8 @@ def test_findings_say_what_auto_stood_for(recipe, monkeypatch):
 
     def spy(estimator, source, held_out, config, *rest, **more):
         used.append(config)
-        train_model(estimator, source, held_out, dataclasses.replace(config, evidence_steps=2), *rest, **more)
+        short = dataclasses.replace(config, evidence_config=EvidenceConfig(steps=2))
+        train_model(estimator, source, held_out, short, *rest, **more)
 
     monkeypatch.setattr(base, "train_model", spy)
     train, held_out = rows(200, 0, "classification"), rows(60, 1, "classification")
