@@ -87,20 +87,19 @@ class TabularEncoder:
         sample = Sample(rows, None if y is None else read_target(y, table.num_rows, rows, task))
         limits = Limits(self.max_categories, self.min_count, self.num_bins)
         columns = tuple(fit_column(table.column(i), sample, limits) for i in range(len(table.names)))
-        schema = Schema(columns, table.named)
-        if not schema.features(self.max_onehot):
+        if not any(column.width for column in columns):
             raise ValueError(
                 f"Expected at least one column that varies, got {table.num_rows} row(s) in which all columns are "
                 f"constant or empty, such as {table.names[0]!r}: check how the table was read."
             )
-        self.schema_ = schema
+        self.schema_ = Schema(columns, table.named)
         return self
 
     def transform(self, X: Any) -> Float[Tensor, "B F"]:
         """Encode a table with the same columns; in any order, if they have names."""
         schema, table = self.schema, open_table(X)
         places = self._places(schema, table)
-        widths = [len(column.features(self.max_onehot)) for column in schema.columns]
+        widths = [column.width for column in schema.columns]
         ends = np.cumsum(widths).tolist()
         matrix = np.empty((table.num_rows, ends[-1]), np.float32)
         for column, place, width, end in zip(schema.columns, places, widths, ends):
@@ -110,7 +109,8 @@ class TabularEncoder:
 
     def to_json(self) -> dict[str, Any]:
         """Write options and schema as dictionaries, lists, texts, numbers and booleans."""
-        return {"format": FORMAT, "options": self._options(), "schema": self.schema.to_json()}
+        options = {name: getattr(self, name) for name in LEAST}
+        return {"format": FORMAT, "options": options, "schema": self.schema.to_json()}
 
     @classmethod
     def from_json(cls, data: Any) -> "TabularEncoder":
@@ -125,13 +125,11 @@ class TabularEncoder:
         encoder.schema_ = Schema.from_json(data["schema"])
         return encoder
 
-    def _options(self) -> dict[str, int]:
-        return {name: getattr(self, name) for name in LEAST}
-
     def _check_options(self) -> None:
-        for name, value in self._options().items():
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < LEAST[name]:
-                raise ValueError(f"Expected {name} to be a whole number of at least {LEAST[name]}, got {value!r}.")
+        for name, least in LEAST.items():
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+                raise ValueError(f"Expected {name} to be a whole number of at least {least}, got {value!r}.")
 
     def _sample(self, table: Table) -> np.ndarray[Any, np.dtype[np.int64]]:
         size = min(SAMPLE, max(SMALLEST_SAMPLE, CELLS // len(table.names)))
