@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from svdkl.gp.additive import AdditiveGPs, HeadState, require_choice, require_positive
+from svdkl.gp.additive import AdditiveGPs, HeadState, not_a_choice, not_positive
 from svdkl.gp.elbo import (
     ELBO,
     Part,
@@ -109,10 +109,14 @@ class GPHead(Head):
         posterior_scale: float = 0.01,
         familiarity: Familiarity | None = None,
     ) -> None:
-        require_choice("estimator", estimator, ESTIMATORS)
-        require_choice("gps", gps, LAYOUTS)
-        require_positive("num_outputs", num_outputs)
-        require_positive("num_samples", num_samples)
+        if estimator not in ESTIMATORS:
+            raise not_a_choice("estimator", estimator, ESTIMATORS)
+        if gps not in LAYOUTS:
+            raise not_a_choice("gps", gps, LAYOUTS)
+        if num_outputs < 1:
+            raise not_positive("num_outputs", num_outputs)
+        if num_samples < 1:
+            raise not_positive("num_samples", num_samples)
         if num_points is not None and (num_points < 2 or num_points % 2):
             raise ValueError(f"Expected num_points to be even and at least 2 (points come in pairs), got {num_points}.")
         super().__init__()

@@ -52,18 +52,16 @@ def available_bytes() -> int:
         return 4 * GIB
 
 
-def refuse_if_too_large(num_gps: int, sizes: tuple[int, ...], family: str, prior: str) -> None:
-    """Raise a MemoryError that names a way out if :func:`estimate_bytes` exceeds the memory available."""
+def too_large(num_gps: int, sizes: tuple[int, ...], family: str, prior: str) -> MemoryError:
+    """Make the error for GPs that need more bytes than are available; it names a way out."""
     needed, available = estimate_bytes(num_gps, sizes, family, prior), available_bytes()
-    if needed <= available:
-        return
     lattice = " x ".join(str(size) for size in sizes)
     candidates = range(MIN_POINTS, max(sizes) + 1)
     fitting = bisect.bisect_right(
         candidates, available, key=lambda size: estimate_bytes(num_gps, (size,) * len(sizes), family, prior)
     )
     way_out = f"grid_size={candidates[fitting - 1]}, " if fitting else ""
-    raise MemoryError(
+    return MemoryError(
         f"Expected GPs that fit into the {available / GIB:.1f} GiB of memory available; {num_gps} of {len(sizes)} "
         f"dimensions on a lattice of {lattice} points need about {needed / GIB:.1f} GiB: use {way_out}fewer dimensions "
         f"a GP, or fewer GPs."
