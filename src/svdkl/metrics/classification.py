@@ -1,11 +1,15 @@
-"""Metrics of class probabilities (rows, classes) against labels (rows,). A weight of w counts a row w times."""
+"""Metrics of class probabilities (rows, classes) against labels (rows,), and of scores that tell rows from elsewhere.
+
+A weight of w counts a row w times. Rows from elsewhere are out of distribution: a higher score means further out, as in
+``Uncertainty.ood_score``.
+"""
 
 import math
 
 import numpy as np
 import numpy.typing as npt
 
-from svdkl.metrics.inputs import Floats, Truths, labelled_rows, sums_by_group, weighted_mean
+from svdkl.metrics.inputs import Floats, Truths, labelled_rows, scores, sums_by_group, weighted_mean
 
 
 def accuracy(probabilities: npt.ArrayLike, labels: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> float:
@@ -50,7 +54,7 @@ def auroc(probabilities: npt.ArrayLike, labels: npt.ArrayLike, sample_weight: np
     """
     p, labels, weight = labelled_rows(probabilities, labels, sample_weight)
     classes = [1] if p.shape[1] == 2 else range(p.shape[1])
-    areas = [ranking_area(p[:, c], labels == c, weight) for c in classes]
+    areas = [_ranking_area(p[:, c], labels == c, weight) for c in classes]
     defined = [area for area in areas if not math.isnan(area)]
     return sum(defined) / len(defined) if defined else math.nan
 
@@ -74,9 +78,30 @@ def aurc(probabilities: npt.ArrayLike, labels: npt.ArrayLike, sample_weight: npt
     return float(error @ np.diff(integral, prepend=0.0))
 
 
-def ranking_area(scores: Floats, positive: Truths, weight: Floats) -> float:
+def auroc_ood(in_scores: npt.ArrayLike, out_scores: npt.ArrayLike) -> float:
+    """Probability that a row from elsewhere scores above a row from the distribution; ties count half.
+
+    Higher is better: 0.5 is a coin, 1 is a perfect split.
+    """
+    inside, outside = scores("in_scores", in_scores), scores("out_scores", out_scores)
+    both = np.concatenate([inside, outside])
+    return _ranking_area(both, np.arange(len(both)) >= len(inside), np.ones(len(both)))
+
+
+def fpr95(in_scores: npt.ArrayLike, out_scores: npt.ArrayLike) -> float:
+    """Share of rows from elsewhere that pass where 95 % of the distribution's rows pass. Lower is better.
+
+    Rows pass up to a threshold, itself included: the lowest score that lets 95 % pass. The distribution's rows are the
+    positives, as in the literature since Liang et al. (2018).
+    """
+    inside, outside = np.sort(scores("in_scores", in_scores)), scores("out_scores", out_scores)
+    passing = math.ceil(0.95 * len(inside))
+    return float(np.mean(outside <= inside[passing - 1]))
+
+
+def _ranking_area(ranked: Floats, positive: Truths, weight: Floats) -> float:
     """P(a positive scores above a negative) + P(equal) / 2; NaN where there are no positives or no negatives."""
-    values, rank = np.unique(scores, return_inverse=True)
+    values, rank = np.unique(ranked, return_inverse=True)
     positives = sums_by_group(rank, weight * positive, len(values))
     negatives = sums_by_group(rank, weight * ~positive, len(values))
     if not positives.any() or not negatives.any():

@@ -7,8 +7,15 @@ from typing import Literal
 import numpy.typing as npt
 
 from svdkl.metrics.calibration import adaptive_calibration_error, expected_calibration_error
-from svdkl.metrics.classification import accuracy, aurc, auroc, brier_score, negative_log_probability
-from svdkl.metrics.ood import auroc_ood, fpr95
+from svdkl.metrics.classification import (
+    accuracy,
+    aurc,
+    auroc,
+    auroc_ood,
+    brier_score,
+    fpr95,
+    negative_log_probability,
+)
 from svdkl.metrics.regression import (
     bounds_coverage,
     crps_ensemble,

@@ -8,8 +8,7 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from svdkl.nets.dropout import Dropout
-from svdkl.nets.mlp import ACTIVATIONS, MLP
+from svdkl.nets.mlp import ACTIVATIONS, MLP, Dropout
 from svdkl.shapes import Float, Tensor
 from svdkl.tables.layout import Codes, Flag, Layout, Number
 
