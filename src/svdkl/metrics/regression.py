@@ -1,6 +1,6 @@
 """Metrics of predictions against real targets, (rows,) or (rows, outputs). A weight of w counts a row w times.
 
-Means are over rows and outputs: score outputs of different units separately.
+Means are over rows and outputs: score outputs of different units separately. There is one weight for each row.
 """
 
 import math
@@ -31,15 +31,7 @@ def pinball_loss(
     quantile: float = 0.5,
     sample_weight: npt.ArrayLike | None = None,
 ) -> float:
-    """Mean of max(q e, (q − 1) e), e = target − prediction, which is least at the q-quantile. Lower is better.
-
-    Parameters
-    ----------
-    prediction, targets, sample_weight
-        Arrays (rows,) or (rows, outputs), and one weight for each row.
-    quantile
-        q, between 0 and 1.
-    """
+    """Mean of max(q e, (q − 1) e), e = target − prediction, which is least at the q-quantile. Lower is better."""
     q = fraction("quantile", quantile)
     prediction, targets, weight = aligned_rows(sample_weight, prediction=prediction, targets=targets)
     error = targets - prediction
@@ -49,12 +41,9 @@ def pinball_loss(
 def gaussian_nlpd(
     mean: npt.ArrayLike, std: npt.ArrayLike, targets: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None
 ) -> float:
-    """Mean negative log density of a Gaussian, in nats a target. Lower is better; it may be negative.
+    """Mean negative log density of a Gaussian, whose std includes the noise, in nats a target.
 
-    Parameters
-    ----------
-    mean, std, targets, sample_weight
-        Arrays (rows,) or (rows, outputs), the std with the noise included; and one weight for each row.
+    Lower is better; it may be negative.
     """
     mean, std, targets, weight = aligned_rows(sample_weight, mean=mean, std=std, targets=targets)
     z = (targets - mean) / std
@@ -66,12 +55,7 @@ def crps_gaussian(
 ) -> float:
     """Continuous ranked probability score, ∫ (F(t) − [t ≥ y])² dt, of a Gaussian F. Lower is better.
 
-    It has the targets' unit, and tends to the absolute error as the std goes to 0.
-
-    Parameters
-    ----------
-    mean, std, targets, sample_weight
-        Arrays (rows,) or (rows, outputs), the std with the noise included; and one weight for each row.
+    It has the targets' unit, and tends to the absolute error as the std, which includes the noise, goes to 0.
     """
     mean, std, targets, weight = aligned_rows(sample_weight, mean=mean, std=std, targets=targets)
     z = (targets - mean) / std
@@ -106,12 +90,7 @@ def interval_coverage(
 ) -> float:
     """Share of targets within the central interval that holds ``probability`` of a Gaussian; best where equal.
 
-    Parameters
-    ----------
-    mean, std, targets, sample_weight
-        Arrays (rows,) or (rows, outputs), the std with the noise included; and one weight for each row.
-    probability
-        How much of the Gaussian the interval holds, between 0 and 1.
+    The std includes the noise.
     """
     half_width = -NormalDist().inv_cdf((1 - fraction("probability", probability)) / 2)
     mean, std, targets, weight = aligned_rows(sample_weight, mean=mean, std=std, targets=targets)
@@ -123,10 +102,7 @@ def bounds_coverage(
 ) -> float:
     """Share of targets with lower ≤ target ≤ upper; best where it equals the probability meant by the bounds.
 
-    Parameters
-    ----------
-    lower, upper, targets, sample_weight
-        Arrays (rows,) or (rows, outputs); bounds may be infinite; and one weight for each row.
+    Bounds may be infinite.
     """
     lower, upper, targets, weight = aligned_rows(sample_weight, lower=lower, upper=upper, targets=targets)
     return weighted_mean((lower <= targets) & (targets <= upper), weight)
