@@ -21,7 +21,6 @@ from svdkl.gp.prediction import (
     LatentPoints,
     Uncertainty,
     latent_points,
-    point_dims,
     predictive_log_density,
     uncertainty,
 )
@@ -149,8 +148,9 @@ class GPHead(Head):
         self.familiarity = familiarity or Familiarity(num_features)
         self.mixing = Mixing(num_gps, num_outputs)
         self.likelihood = build_likelihood(likelihood, num_outputs)
-        # With two points a dimension the second moments of the points are exact.
-        num_dims = point_dims(num_gps, num_outputs)
+        # Points have a dimension for each output where outputs are much fewer than GPs, else for each GP. With two
+        # points a dimension their second moments are exact.
+        num_dims = num_outputs if 2 * num_outputs <= num_gps else num_gps
         num_points = num_points or (POINTS_OF_OUTPUTS if num_dims < num_gps else POINTS_OF_GPS)
         num_points = max(num_points, min(2 * num_dims, MOST_POINTS))
         self.register_buffer("normal_points", normal_points(num_points, num_dims).float(), persistent=False)

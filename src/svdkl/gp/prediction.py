@@ -48,7 +48,7 @@ def latent_points(
     likelihood, mixing, marginals
         p(y | g), the layer g = A f + b, and the Gaussians q(f_ij).
     normal
-        Points that stand for N(0, I) of C or J dimensions; see :func:`point_dims`. Quadrature does not read them.
+        Points that stand for N(0, I) of C or J dimensions. Quadrature does not read them.
     """
     mean, variance = marginals
     contrasts = likelihood.contrasts(mean)
@@ -65,11 +65,6 @@ def latent_points(
         deviation = (normal.unsqueeze(1) * mixing.weight).flatten(0, 1) @ standard_deviation(variance).T
     points = (deviation.view(num_points, *centre.shape) + centre).mT
     return LatentPoints(points, mean.new_full((num_points,), 1 / num_points))
-
-
-def point_dims(num_gps: int, num_outputs: int) -> int:
-    """Count the dimensions of a row's quasi-random points: C where outputs are much fewer than GPs, else J."""
-    return num_outputs if 2 * num_outputs <= num_gps else num_gps
 
 
 def predictive_probabilities(likelihood: Likelihood, latents: LatentPoints) -> Float[Tensor, "B C"]:

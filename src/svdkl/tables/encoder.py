@@ -87,12 +87,13 @@ class TabularEncoder:
         sample = Sample(rows, None if y is None else read_target(y, table.num_rows, rows, task))
         limits = Limits(self.max_categories, self.min_count, self.num_bins)
         columns = tuple(fit_column(table.column(i), sample, limits) for i in range(len(table.names)))
-        if not any(column.width for column in columns):
+        schema = Schema(columns, table.named)
+        if not schema.features(self.max_onehot):
             raise ValueError(
                 f"Expected at least one column that varies, got {table.num_rows} row(s) in which all columns are "
                 f"constant or empty, such as {table.names[0]!r}: check how the table was read."
             )
-        self.schema_ = Schema(columns, table.named)
+        self.schema_ = schema
         return self
 
     def transform(self, X: Any) -> Float[Tensor, "B F"]:

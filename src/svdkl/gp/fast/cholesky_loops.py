@@ -4,7 +4,7 @@ The factor L is stored as a raw parameter: its strictly lower triangle as it is,
 upper triangle is never read. Tensor operations would copy L several times, forward and back; we write it out once.
 """
 
-from typing import Any, no_type_check
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,24 +15,19 @@ from svdkl.gp.linalg.banded import dense_gram
 from svdkl.gp.linalg.small import positive_lower
 from svdkl.shapes import Float, Tensor
 
-# Nothing may wrap what numba compiles: hence no_type_check throughout.
-
 
 @jit
-@no_type_check
 def _softplus(x):
     x = np.float64(x)
     return x if x > 20 else np.log1p(np.exp(x))
 
 
 @jit
-@no_type_check
 def _softplus_slope(x):
     return 1 / (1 + np.exp(-np.float64(x)))
 
 
 @jit
-@no_type_check
 def _write_out(raws, factors, start, stop):
     """Write out L, with zeros above its diagonal."""
     m = raws.shape[1]
@@ -46,7 +41,6 @@ def _write_out(raws, factors, start, stop):
 
 
 @jit
-@no_type_check
 def _write_out_back(raws, grad_factors, grad_raws, start, stop):
     m = raws.shape[1]
     for j in range(start, stop):
@@ -59,7 +53,6 @@ def _write_out_back(raws, grad_factors, grad_raws, start, stop):
 
 
 @jit
-@no_type_check
 def _one_gram(product, gram):
     m = len(product)
     for i in range(m):
@@ -79,7 +72,6 @@ def _one_gram(product, gram):
 
 
 @jit
-@no_type_check
 def _one_gram_back(product, gram, out):
     m = len(product)
     for i in range(m):
@@ -103,7 +95,6 @@ def _one_gram_back(product, gram, out):
 
 
 @jit
-@no_type_check
 def _gram(products, grams, start, stop):
     """Compute the first diagonals of F F^T, for a lower triangular F."""
     for j in range(start, stop):
@@ -111,7 +102,6 @@ def _gram(products, grams, start, stop):
 
 
 @jit
-@no_type_check
 def _gram_back(products, grad_grams, grad_products, start, stop):
     """Compute the gradient of F, in its lower triangle alone."""
     for j in range(start, stop):
@@ -119,7 +109,6 @@ def _gram_back(products, grad_grams, grad_products, start, stop):
 
 
 @jit
-@no_type_check
 def _terms_forward(raws, traces, log_dets, start, stop):
     for j in range(start, stop):
         raw, trace, log_det = raws[j], 0.0, 0.0
@@ -134,7 +123,6 @@ def _terms_forward(raws, traces, log_dets, start, stop):
 
 
 @jit
-@no_type_check
 def _terms_backward(raws, grad_traces, grad_log_dets, grad_raws, start, stop):
     for j in range(start, stop):
         raw, out, twice = raws[j], grad_raws[j], 2 * grad_traces[j]

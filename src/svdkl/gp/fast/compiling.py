@@ -3,6 +3,7 @@
 The loops release the interpreter's lock. Two callers at a time may start plain threads, but not numba's thread pool.
 """
 
+import inspect
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -27,8 +28,10 @@ OPTIONS: dict[str, Any] = {
 def jit(function: Callable[..., Any]) -> Any:
     """Compile a function at its first call, or load it from the cache on disk.
 
-    Where there is no place for a cache, each process compiles for itself.
+    Where there is no place for a cache, each process compiles for itself. We take off what wraps the function, such as
+    the tests' checks of shapes: numba cannot compile that.
     """
+    function = inspect.unwrap(function)
     try:
         return numba.njit(cache=True, **OPTIONS)(function)
     except RuntimeError:
