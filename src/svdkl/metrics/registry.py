@@ -4,9 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from svdkl.metrics import calibration, classification, regression
+from svdkl.metrics.inputs import Weights
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ METRICS: dict[str, Metric] = {
 
 
 def evaluate_classification(
-    probabilities: npt.ArrayLike, labels: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None
+    probabilities: ArrayLike, labels: ArrayLike, sample_weight: Weights = None
 ) -> dict[str, float]:
     """Compute every classification metric, by name. ``auroc`` is NaN where all labels are the same."""
     return {
@@ -60,7 +61,7 @@ def evaluate_classification(
 
 
 def evaluate_regression(
-    mean: npt.ArrayLike, std: npt.ArrayLike, targets: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None
+    mean: ArrayLike, std: ArrayLike, targets: ArrayLike, sample_weight: Weights = None
 ) -> dict[str, float]:
     """Compute every metric of a Gaussian prediction, by name; ``interval_coverage`` is for the 95 % interval.
 

@@ -7,29 +7,26 @@ import math
 from statistics import NormalDist
 
 import numpy as np
-import numpy.typing as npt
 import torch
+from numpy.typing import ArrayLike
 
-from svdkl.metrics.inputs import Floats, aligned_rows, fraction, sampled_rows, weighted_mean
+from svdkl.metrics.inputs import Floats, Weights, aligned_rows, fraction, sampled_rows, weighted_mean
 
 
-def rmse(mean: npt.ArrayLike, targets: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> float:
+def rmse(mean: ArrayLike, targets: ArrayLike, sample_weight: Weights = None) -> float:
     """Root of the mean squared error, in the targets' unit. Lower is better."""
     mean, targets, weight = aligned_rows(sample_weight, mean=mean, targets=targets)
     return math.sqrt(weighted_mean((targets - mean) ** 2, weight))
 
 
-def mae(mean: npt.ArrayLike, targets: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> float:
+def mae(mean: ArrayLike, targets: ArrayLike, sample_weight: Weights = None) -> float:
     """Mean absolute error, in the targets' unit. Lower is better."""
     mean, targets, weight = aligned_rows(sample_weight, mean=mean, targets=targets)
     return weighted_mean(np.abs(targets - mean), weight)
 
 
 def pinball_loss(
-    prediction: npt.ArrayLike,
-    targets: npt.ArrayLike,
-    quantile: float = 0.5,
-    sample_weight: npt.ArrayLike | None = None,
+    prediction: ArrayLike, targets: ArrayLike, quantile: float = 0.5, sample_weight: Weights = None
 ) -> float:
     """Mean of max(q e, (q − 1) e), e = target − prediction, which is least at the q-quantile. Lower is better."""
     q = fraction("quantile", quantile)
@@ -38,9 +35,7 @@ def pinball_loss(
     return weighted_mean(np.maximum(q * error, (q - 1) * error), weight)
 
 
-def gaussian_nlpd(
-    mean: npt.ArrayLike, std: npt.ArrayLike, targets: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None
-) -> float:
+def gaussian_nlpd(mean: ArrayLike, std: ArrayLike, targets: ArrayLike, sample_weight: Weights = None) -> float:
     """Mean negative log density of a Gaussian, whose std includes the noise, in nats a target.
 
     Lower is better; it may be negative.
@@ -50,9 +45,7 @@ def gaussian_nlpd(
     return weighted_mean(0.5 * z**2 + np.log(std) + 0.5 * math.log(2 * math.pi), weight)
 
 
-def crps_gaussian(
-    mean: npt.ArrayLike, std: npt.ArrayLike, targets: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None
-) -> float:
+def crps_gaussian(mean: ArrayLike, std: ArrayLike, targets: ArrayLike, sample_weight: Weights = None) -> float:
     """Continuous ranked probability score, ∫ (F(t) − [t ≥ y])² dt, of a Gaussian F. Lower is better.
 
     It has the targets' unit, and tends to the absolute error as the std, which includes the noise, goes to 0.
@@ -64,7 +57,7 @@ def crps_gaussian(
     return weighted_mean(std * (z * _erf(z / math.sqrt(2)) + 2 * density - 1 / math.sqrt(math.pi)), weight)
 
 
-def crps_ensemble(samples: npt.ArrayLike, targets: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> float:
+def crps_ensemble(samples: ArrayLike, targets: ArrayLike, sample_weight: Weights = None) -> float:
     """Continuous ranked probability score from T samples of each target: (T, rows) or (T, rows, outputs).
 
     This is the fair form, Σ_t |x_t − y| / T − Σ_{s<t} |x_s − x_t| / (T (T − 1)), whose expectation is the score of the
@@ -82,11 +75,7 @@ def crps_ensemble(samples: npt.ArrayLike, targets: npt.ArrayLike, sample_weight:
 
 
 def interval_coverage(
-    mean: npt.ArrayLike,
-    std: npt.ArrayLike,
-    targets: npt.ArrayLike,
-    probability: float = 0.95,
-    sample_weight: npt.ArrayLike | None = None,
+    mean: ArrayLike, std: ArrayLike, targets: ArrayLike, probability: float = 0.95, sample_weight: Weights = None
 ) -> float:
     """Share of targets within the central interval that holds ``probability`` of a Gaussian; best where equal.
 
@@ -97,9 +86,7 @@ def interval_coverage(
     return weighted_mean(np.abs(targets - mean) <= half_width * std, weight)
 
 
-def bounds_coverage(
-    lower: npt.ArrayLike, upper: npt.ArrayLike, targets: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None
-) -> float:
+def bounds_coverage(lower: ArrayLike, upper: ArrayLike, targets: ArrayLike, sample_weight: Weights = None) -> float:
     """Share of targets with lower ≤ target ≤ upper; best where it equals the probability meant by the bounds.
 
     Bounds may be infinite.
