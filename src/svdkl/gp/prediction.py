@@ -3,6 +3,8 @@
 The expectation over q(g) is a weighted sum over a few fixed latent points of each row: Gauss-Hermite nodes where the
 likelihood splits into terms of one latent, quasi-random points otherwise. Mean, variance, probabilities, entropy and
 density all come from the same points, and no row's answer depends on the other rows of a batch.
+
+Throughout, ``likelihood`` is p(y | g), ``mixing`` the layer g = A f + b, and ``marginals`` are the Gaussians q(f_ij).
 """
 
 from typing import NamedTuple
@@ -43,12 +45,7 @@ def latent_points(
 ) -> LatentPoints:
     """Return points for q(g), or for the contrasts of g that the likelihood depends on.
 
-    Parameters
-    ----------
-    likelihood, mixing, marginals
-        p(y | g), the layer g = A f + b, and the Gaussians q(f_ij).
-    normal
-        Points that stand for N(0, I) of C or J dimensions. Quadrature does not read them.
+    ``normal`` are points that stand for N(0, I) of C or J dimensions. Quadrature does not read them.
     """
     mean, variance = marginals
     contrasts = likelihood.contrasts(mean)
@@ -124,8 +121,8 @@ def uncertainty(
 
     Parameters
     ----------
-    likelihood, mixing, latents
-        p(y | g), the layer g = A f + b, and the points of q(g).
+    latents
+        The points of q(g).
     posterior, prior
         Marginals of f under q and under the prior.
     share_left

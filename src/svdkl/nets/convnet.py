@@ -89,16 +89,9 @@ class AlexNet(_ConvNet):
 
     It is as wide as one of the original's two towers. The first convolution takes 5 x 5 pixels with stride 2 instead of
     11 x 11 with stride 4, hidden layers are smaller, and nothing is normalised across channels. Dropout comes before
-    each hidden layer and not after the last one, so the head sees all features.
-
-    Parameters
-    ----------
-    in_channels, image_size
-        K, and H = W.
-    out_features
-        Q, the rectified units of the second hidden layer.
-    dropout
-        Share of the hidden layers' inputs that training leaves out.
+    each hidden layer and not after the last one, so the head sees all features. ``image_size`` is H = W,
+    ``out_features`` is Q, the rectified units of the second hidden layer, and ``dropout`` is the share of the hidden
+    layers' inputs that training leaves out.
     """
 
     def __init__(
