@@ -16,14 +16,9 @@ BATCH = 1024  # a generous minibatch: its rows cost little beside the lattices
 
 
 def estimate_bytes(num_gps: int, sizes: tuple[int, ...], family: str, prior: str = "auto") -> int:
-    """Estimate the bytes that training takes: parameters, optimiser state and the work of one step.
+    """Estimate the bytes that training J GPs on one lattice takes: parameters, optimiser state and work of one step.
 
-    Parameters
-    ----------
-    num_gps, sizes
-        J GPs on one lattice of m_1, ..., m_D points.
-    family, prior
-        The family of q(u) and the form of the prior, by name or "auto".
+    ``family`` of q(u) and form of the ``prior`` are given by name or as "auto".
     """
     m = math.prod(sizes)
     dense_family = sum(size * size for size in sizes if family_of_axis(family, size) == "cholesky")

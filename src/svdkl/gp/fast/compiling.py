@@ -68,14 +68,9 @@ def _call_all(tasks: Sequence[Callable[[], None]], errors: list[BaseException]) 
 def on_slices(loop: Callable[..., None], *inputs: torch.Tensor, into: Sequence[torch.Tensor], entries: int) -> None:
     """Run a loop over the first dimension of tensors, in one slice for each thread.
 
-    Parameters
-    ----------
-    loop
-        It gets arrays of the inputs, then of ``into``, then the start and the end of its slice.
-    inputs, into
-        Tensors of one length that are read, and contiguous ones that are written.
-    entries
-        How much work there is, in entries of matrices, which decides on the number of threads.
+    The loop gets arrays of the inputs, then of ``into``, the contiguous tensors that it writes, then the start and the
+    end of its slice. ``entries`` tells how much work there is, in entries of matrices: it decides on the number of
+    threads.
     """
     if not all(x.is_contiguous() for x in into):
         raise ValueError("Expected tensors to write into that are contiguous: a loop would write into a copy.")
