@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import nn
@@ -164,7 +164,16 @@ class TabularNet(nn.Module):
         residual: bool = False,
     ) -> None:
         super().__init__()
-        _check(layout, embedding_dim, encoding, activation, dropout)
+        if len(layout) == 0:
+            raise ValueError("Expected a layout with at least one column, got an empty one.")
+        if embedding_dim != "auto" and (not isinstance(embedding_dim, int) or embedding_dim < 1):
+            raise ValueError(f"Expected embedding_dim to be 'auto' or at least 1, got {embedding_dim!r}.")
+        if encoding not in _ENCODINGS:
+            raise ValueError(f"Expected an encoding out of {', '.join(_ENCODINGS)}, got {encoding!r}.")
+        if activation not in ACTIVATIONS:
+            raise ValueError(f"Expected an activation out of {', '.join(ACTIVATIONS)}, got {activation!r}.")
+        if not 0 <= dropout < 1:
+            raise ValueError(f"Expected dropout from 0 to below 1, got {dropout}.")
         self.layout = layout
         places = list(enumerate(layout.features))
         numbers = [(i, feature) for i, feature in places if isinstance(feature, Number)]
@@ -223,16 +232,3 @@ def _embedding(cardinality: int, embedding_dim: int | Literal["auto"]) -> nn.Emb
     with torch.no_grad():
         table.weight[0].zero_()
     return table
-
-
-def _check(layout: Layout, embedding_dim: Any, encoding: str, activation: str, dropout: float) -> None:
-    if len(layout) == 0:
-        raise ValueError("Expected a layout with at least one column, got an empty one.")
-    if embedding_dim != "auto" and (not isinstance(embedding_dim, int) or embedding_dim < 1):
-        raise ValueError(f"Expected embedding_dim to be 'auto' or at least 1, got {embedding_dim!r}.")
-    if encoding not in _ENCODINGS:
-        raise ValueError(f"Expected an encoding out of {', '.join(_ENCODINGS)}, got {encoding!r}.")
-    if activation not in ACTIVATIONS:
-        raise ValueError(f"Expected an activation out of {', '.join(ACTIVATIONS)}, got {activation!r}.")
-    if not 0 <= dropout < 1:
-        raise ValueError(f"Expected dropout from 0 to below 1, got {dropout}.")

@@ -57,6 +57,10 @@ class TabularEncoder:
         self.min_count = min_count
         self.num_bins = num_bins
         self.seed = seed
+        for name, least in LEAST.items():
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+                raise ValueError(f"Expected {name} to be a whole number of at least {least}, got {value!r}.")
         self.schema_: Schema | None = None
 
     @property
@@ -77,7 +81,6 @@ class TabularEncoder:
         With targets, bins are chosen so that they tell the targets apart. Without a task, targets that are text,
         booleans or whole numbers of at most 50 values are classes.
         """
-        self._check_options()
         if task not in (None, "classification", "regression"):
             raise ValueError(f"Expected a task out of classification, regression, None, got {task!r}.")
         table = open_table(X)
@@ -122,15 +125,8 @@ class TabularEncoder:
         if not isinstance(options, dict) or set(options) != set(LEAST):
             raise ValueError(f"Expected the encoder's options {', '.join(LEAST)}, got {options!r}.")
         encoder = cls(**options)
-        encoder._check_options()
         encoder.schema_ = Schema.from_json(data["schema"])
         return encoder
-
-    def _check_options(self) -> None:
-        for name, least in LEAST.items():
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-                raise ValueError(f"Expected {name} to be a whole number of at least {least}, got {value!r}.")
 
     def _sample(self, table: Table) -> np.ndarray[Any, np.dtype[np.int64]]:
         size = min(SAMPLE, max(SMALLEST_SAMPLE, CELLS // len(table.names)))
