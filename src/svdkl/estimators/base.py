@@ -195,7 +195,7 @@ class DeepKernelEstimator(BaseEstimator, ABC):  # type: ignore[misc]
                 f"passed, but the target y is None."
             )
         X = self._inputs(X, reset)
-        check_consistent_length(X, y)
+        check_consistent_length(range(num_rows(X)), y)
         weight = read_weights(sample_weight, num_rows(X))
         chosen, weight = counted_rows(weight, num_rows(X))
         if not isinstance(y, np.ndarray):
@@ -241,7 +241,7 @@ class DeepKernelEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         check_is_fitted(self)
         X = self._inputs(X, reset=False)
         if beside is not None:
-            check_consistent_length(X, beside)
+            check_consistent_length(range(num_rows(X)), beside)
         device = next(self.model_.parameters()).device
         blocks = []
         for start in range(0, num_rows(X), ENCODED_ROWS):

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_array, validate_data
 from svdkl.nets.images import reads_bytes
 from svdkl.tables.column import Column
 from svdkl.tables.conversion import counts
-from svdkl.tables.table import open_table
+from svdkl.tables.table import Table, open_table
 
 Index = npt.NDArray[np.int64]
 
@@ -30,11 +30,8 @@ COUNTED_ROWS = 10_000  # up to so many rows, repeats included, whole weights are
 FEWEST_HELD_OUT = 10  # rows: fewer tell nothing about when to stop
 
 
-def read_table(estimator: Any, X: Any, reset: bool) -> Any:
-    """A table of at least one row, with the columns that the estimator was fitted on, or that it will know from now on.
-
-    Frames stay what they are; everything else becomes an array. Cells are not looked at: the encoder does that.
-    """
+def read_table(estimator: Any, X: Any, reset: bool) -> Table:
+    """Open a table of at least one row, with the columns that the estimator was fitted on or will be; convert none."""
     X = _joined(X)
     table = open_table(X)
     if table.num_rows == 0:
@@ -45,12 +42,7 @@ def read_table(estimator: Any, X: Any, reset: bool) -> Any:
     validate_data(
         estimator, X if table.named else _Shaped(table.num_rows, len(table.names)), reset=reset, skip_check_array=True
     )
-    if table.named:
-        return X
-    array = np.asarray(X)
-    if array.dtype.kind == "U" and not isinstance(X, np.ndarray):
-        array = np.asarray(X, dtype=object)  # numpy has made text of the numbers beside text
-    return array
+    return table
 
 
 def read_numbers(estimator: Any, X: Any, reset: bool) -> npt.NDArray[Any]:
@@ -86,11 +78,13 @@ class _Shaped:
 
 def num_rows(X: Any) -> int:
     """Rows of a table or array."""
-    return int(X.shape[0])
+    return X.num_rows if isinstance(X, Table) else int(X.shape[0])
 
 
 def take_rows(X: Any, rows: Index | slice) -> Any:
     """Some rows of a table of any library, in this order."""
+    if isinstance(X, Table):
+        return X.part(rows.start, rows.stop) if isinstance(rows, slice) else X.take(rows)
     pandas, pyarrow = (sys.modules.get(name) for name in ("pandas", "pyarrow"))
     if pandas is not None and isinstance(X, pandas.DataFrame):
         return X.iloc[rows]
