@@ -35,6 +35,7 @@ from svdkl.model import SVDKL
 from svdkl.shapes import Tensor
 from svdkl.tables.bins import Task
 from svdkl.tables.encoder import TabularEncoder
+from svdkl.tables.table import Table
 from svdkl.training.batches import InMemory, Rows
 from svdkl.training.distributed import joined
 from svdkl.training.history import Epoch
@@ -201,7 +202,7 @@ class DeepKernelEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         if not isinstance(y, np.ndarray):
             y = np.asarray(y)
         if chosen is not None:
-            X, y = take_rows(X, chosen), y[chosen]
+            X, y = X.cut(chosen) if isinstance(X, Table) else X[chosen], y[chosen]
         given = Given(X, self._read_targets(y, reset, classes), weight)
         if reset and len(given.y) < 2:
             raise ValueError("Expected at least 2 rows to fit, got n_samples=1: one row shows nothing that varies.")
