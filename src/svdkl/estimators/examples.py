@@ -50,6 +50,8 @@ class NumberRows:
         """Return the rows from ``start`` to before ``stop``."""
         return NumberRows(self.array[start:stop])
 
+    cut = take  # numbers need no conversion, on which other rows could have a say
+
 
 Inputs = Table | NumberRows
 
@@ -221,7 +223,7 @@ def read_examples(
     values, weight = np.asarray(y), None
     if sample_weight is not None:
         chosen, weight = counted_rows(read_weights(sample_weight, inputs.num_rows))
-        inputs, values = inputs.take(chosen), values[chosen]
+        inputs, values = inputs.cut(chosen), values[chosen]
     if known is None:
         targets: Targets = kind.learn(values, options, labels)
     else:

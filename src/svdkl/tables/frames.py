@@ -10,7 +10,18 @@ from typing import Any, Literal
 
 import numpy as np
 
-from svdkl.tables.column import Array, Column, Storage, read_array, read_numbers, read_text, some, unreadable, written
+from svdkl.tables.column import (
+    Array,
+    Column,
+    Index,
+    Storage,
+    read_array,
+    read_numbers,
+    read_text,
+    some,
+    unreadable,
+    written,
+)
 
 SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
@@ -41,9 +52,10 @@ class Frame:
             case "pyarrow":
                 return read_arrow(name, self.table.column(place))
 
-    def part(self, start: int, stop: int) -> "Frame":
-        """Cut out the rows from ``start`` to before ``stop``; nothing is copied."""
-        rows = slice(start, stop)
+    def cut(self, rows: Index | slice) -> "Frame":
+        """Cut out these rows; a slice copies nothing."""
+        if self.library == "pyarrow" and not isinstance(rows, slice):
+            return replace(self, table=self.table.take(rows))
         return replace(self, table=self.table.iloc[rows] if self.library == "pandas" else self.table[rows])
 
 
