@@ -32,11 +32,11 @@ def training_with_dense_covariance(setting: Setting) -> Step:
 
 def head(setting: Setting) -> Step:
     """The whole bound, KL included, from features that are given; without a step of an optimiser."""
-    gps = GPHead(setting.features, CLASSES, **_lattice(setting))
+    gp_head = GPHead(setting.features, CLASSES, **_lattice(setting))
     h, y = torch.randn(setting.rows, setting.features), random_labels(setting)
-    gps.bounding.set_ranges(h)
+    gp_head.gps.bounding.set_ranges(h)
     h.requires_grad_()
-    return gradient_step(lambda: -gps.elbo(h, y, num_data=NUM_DATA).value, h, gps)
+    return gradient_step(lambda: -gp_head.elbo(h, y, num_data=NUM_DATA).value, h, gp_head)
 
 
 def _lattice(setting: Setting) -> dict[str, Any]:
