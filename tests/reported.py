@@ -43,13 +43,12 @@ def random_predictions(num_rows, num_classes=3, seed=0, sharpness=1.0):
     return made_up(sharper / sharper.sum(1, keepdims=True), labels, random.random(num_rows))
 
 
-def dense_likeness(model, h):
+def dense_likeness(head, h):
     """Correlations of the outputs, from M K Mᵀ of each GP, with nothing of the package but its parameters."""
-    head = model.head
-    gps, weight = head.members()[0].gps, head.mixing.weight.detach().double()
+    gps, weight = head.gps.members()[0].gps, head.mixing.weight.detach().double()
     total = torch.zeros(len(h), len(h), dtype=torch.float64)
     with torch.no_grad():
-        z = head.bounding(h).double()
+        z = head.gps.bounding(h).double()
     for gp in range(weight.shape[1]):
         M = interpolation_matrix((z[:, [gp]] + 1) / 2 * (8 - 3) + 1, [8])  # one spacing free at either end
         variance = gps.kernel.log_variance[gp].detach().double().exp()

@@ -20,7 +20,7 @@ LAYERS = [
     ["gp.bounding", "gp.groups", "gp.mixing", "likelihoods"],
     ["gp.additive"],
     ["gp.elbo", "gp.prediction"],
-    ["gp.familiarity"],
+    ["gp.familiarity", "gp.head_protocol"],
     ["gp.head", "gp.__init__"],
     ["model"],
     ["training"],

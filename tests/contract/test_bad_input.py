@@ -54,11 +54,11 @@ USES = {
     "forward": lambda head, h: head(h),
     "log_predictive": lambda head, h: head.log_predictive(h, Y),
     "uncertainty": lambda head, h: head.uncertainty(h),
-    "marginals": lambda head, h: head.marginals(h),
-    "sample_functions": lambda head, h: head.sample_functions(h, 2),
-    "kernel_matrix": lambda head, h: head.kernel_matrix(X, h, 0),
-    "latent_covariance": lambda head, h: head.latent_covariance(h, X, 0),
-    "model": lambda head, h: SVDKL.from_parts(nn.Identity(), head).predict_proba(h),
+    "marginals": lambda head, h: head.gps.marginals(h),
+    "sample_functions": lambda head, h: head.gps.sample_functions(h, 2),
+    "kernel_matrix": lambda head, h: head.gps.kernel_matrix(X, h, 0),
+    "latent_covariance": lambda head, h: head.gps.latent_covariance(h, X, 0),
+    "model": lambda head, h: SVDKL(nn.Identity(), head).predict_proba(h),
 }
 each_use = pytest.mark.parametrize("use", USES)
 

@@ -43,7 +43,7 @@ def build(name: str = "default", seed: int | None = None) -> SVDKL:
     options = {"num_outputs": 3, "grid_size": 16} | MODELS[name]
     model = SVDKL(MLP(INPUTS, (6,), FEATURES), FEATURES, **options)
     with torch.no_grad():
-        for bank in model.head.banks:
+        for bank in model.head.gps.banks:
             bank.gps.posterior.mean.normal_()
     return model
 
@@ -78,14 +78,14 @@ def test_names_in_the_state_are_stable() -> None:
         "net.layers.0.bias",
         "net.layers.2.weight",
         "net.layers.2.bias",
-        "head.bounding.location",
-        "head.bounding.log_scale",
-        "head.banks.0.gps.centre",
-        "head.banks.0.gps.share_left",
-        "head.banks.0.gps.kernel.log_variance",
-        "head.banks.0.gps.kernel.axes.0.log_lengthscale",
-        "head.banks.0.gps.posterior.mean",
-        "head.banks.0.gps.posterior.factors.0.raw",
+        "head.gps.bounding.location",
+        "head.gps.bounding.log_scale",
+        "head.gps.banks.0.gps.centre",
+        "head.gps.banks.0.gps.share_left",
+        "head.gps.banks.0.gps.kernel.log_variance",
+        "head.gps.banks.0.gps.kernel.axes.0.log_lengthscale",
+        "head.gps.banks.0.gps.posterior.mean",
+        "head.gps.banks.0.gps.posterior.factors.0.raw",
         "head.familiarity.rows",
         "head.mixing.weight",
         "head.mixing.bias",
@@ -104,10 +104,10 @@ def test_names_of_two_banks_bands_and_noise_are_stable() -> None:
         "posterior.factors.1.lower",
     ]
     assert list(head.state_dict()) == [
-        "bounding.location",
-        "bounding.log_scale",
-        *(f"banks.0.gps.{name}" for name in line),
-        *(f"banks.1.gps.{name}" for name in plane),
+        "gps.bounding.location",
+        "gps.bounding.log_scale",
+        *(f"gps.banks.0.gps.{name}" for name in line),
+        *(f"gps.banks.1.gps.{name}" for name in plane),
         "familiarity.rows",
         "mixing.weight",
         "mixing.bias",
@@ -174,7 +174,7 @@ def test_a_call_with_targets_is_the_elbo() -> None:
 def test_training_mode_is_the_networks_alone() -> None:
     model = SVDKL(MLP(INPUTS, (64,), FEATURES, dropout=0.5), FEATURES, 3)
     with torch.no_grad():
-        model.head.banks[0].gps.posterior.mean.normal_()
+        model.head.gps.banks[0].gps.posterior.mean.normal_()
     x, _ = data(model)
     assert model.training
     assert model.head.training
@@ -371,10 +371,10 @@ def test_ranges_and_memory_are_of_features_as_predictions_see_them() -> None:
     assert [module.training for module in net.modules()] == [True, True, False, True]
     for name, tensor in net.state_dict().items():
         assert torch.equal(tensor, before[name])
-    found = [model.head.bounding.location.clone(), model.head.familiarity.strangeness(net.eval()(x))]
+    found = [model.head.gps.bounding.location.clone(), model.head.familiarity.strangeness(net.eval()(x))]
     model.set_ranges(x)
     model.remember(x)
-    close(model.head.bounding.location, found[0])
+    close(model.head.gps.bounding.location, found[0])
     close(model.head.familiarity.strangeness(net(x)), found[1], "float32")
 
 
@@ -388,11 +388,11 @@ def test_ranges_of_a_network_with_new_batch_normalisation_are_those_of_training(
     assert net[1].track_running_stats
     for name, tensor in net.state_dict().items():
         assert torch.equal(tensor, before[name])
-    found = model.head.bounding.location, model.head.bounding.scale
+    found = model.head.gps.bounding.location, model.head.gps.bounding.scale
     with torch.no_grad():
-        model.head.bounding.set_ranges(net[:-1](x))
-    close(model.head.bounding.location, found[0], "float32")
-    close(model.head.bounding.scale, found[1], "float32")
+        model.head.gps.bounding.set_ranges(net[:-1](x))
+    close(model.head.gps.bounding.location, found[0], "float32")
+    close(model.head.gps.bounding.scale, found[1], "float32")
 
 
 def test_models_do_not_mind_another_default_device() -> None:

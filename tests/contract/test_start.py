@@ -8,7 +8,8 @@ from torch import nn
 from svdkl import SVDKL, GPHead, replace_classifier
 from svdkl.gp.interpolation import interpolation_weights
 from svdkl.gp.linalg.toeplitz import toeplitz_dense
-from svdkl.training.warm_start import ROWS_SEEN, start_from_linear
+from svdkl.training.config import WarmStartConfig
+from svdkl.training.warm_start import start_from_linear
 
 
 def network(num_outputs: int = 5) -> tuple[nn.Module, torch.Tensor]:
@@ -32,7 +33,7 @@ def test_the_start_is_a_likely_function(options):
     """The mean's part of the divergence is tens of nats a GP, on a line and on a ring."""
     net, x = network()
     model = replace_classifier(net, x, **options)
-    gps = model.head.banks[0].gps
+    gps = model.head.gps.banks[0].gps
     mean = gps.posterior.mean.double()
     white = mean if gps.posterior.whitened else gps.prior().whiten(mean)
     assert 0.5 * white.flatten(1).square().sum(1).max().item() < 200
@@ -41,16 +42,16 @@ def test_the_start_is_a_likely_function(options):
 
 def test_lengthscales_and_width_of_the_start_come_from_the_features():
     net, x = network()
-    gps = replace_classifier(net, x).head.banks[0].gps
+    gps = replace_classifier(net, x).head.gps.banks[0].gps
     lengthscale = gps.kernel.axes[0].lengthscale
     assert lengthscale.max().item() > 1.2 * lengthscale.min().item()  # not one for all
     model = replace_classifier(net, x)
-    f = model.head.marginals(model.net(x))
+    f = model.head.gps.marginals(model.net(x))
     varies = f.mean.std(0) > 0
     deviation = (f.variance.sqrt() / f.mean.std(0))[:, varies]
     assert 0.005 < deviation.median().item() < 0.04
     # Where there are no rows, next to nothing is known.
-    far = model.head.marginals(model.net(30 * x))
+    far = model.head.gps.marginals(model.net(30 * x))
     assert (far.variance.sqrt() / f.mean.std(0))[:, varies].mean().item() > 10 * deviation.mean().item()
 
 
@@ -61,15 +62,15 @@ def test_the_start_knows_what_so_many_rows_would_tell():
     for whitened in (True, False):
         head = GPHead(2, 3, grid_size=24, whitened=whitened)
         start_from_linear(head, features, torch.randn(3, 2), torch.randn(3))
-        gps = head.banks[0].gps
-        positions = head.banks[0].positions(head.bounding(features))[..., 0].double()
+        gps = head.gps.banks[0].gps
+        positions = head.gps.banks[0].positions(head.gps.bounding(features))[..., 0].double()
         for j in range(2):
             K = toeplitz_dense(gps.prior().axes[0].column)[j]
             M = interpolation_weights(positions, 24)[:, j]
             noise = features[:, j].double().std(correction=0)
-            S = torch.linalg.inv(torch.linalg.inv(K) + ROWS_SEEN / 300 / noise**2 * M.T @ M)
+            S = torch.linalg.inv(torch.linalg.inv(K) + WarmStartConfig().rows_seen / 300 / noise**2 * M.T @ M)
             covariance = M @ S @ M.T
-            ours = head.latent_covariance(features, features, j)
+            ours = head.gps.latent_covariance(features, features, j)
             close(ours / covariance.max(), covariance / covariance.max(), "start")
 
 
@@ -79,8 +80,8 @@ def test_outliers_do_not_take_the_lattice_and_sparse_units_get_their_peers_range
     h[0, 0] = 1e6
     h[:, 2] = 0.0
     h[5, 2] = 1e-3
-    head.bounding.set_ranges(h)
-    scale = head.bounding.scale
+    head.gps.bounding.set_ranges(h)
+    scale = head.gps.bounding.scale
     assert scale[0].item() < 10
     assert 0.5 < (scale[2] / scale[1]).item() < 2
 
@@ -144,14 +145,14 @@ def test_any_finite_feature_will_do():
 def test_ranges_can_be_set_from_inputs():
     model = SVDKL(nn.Identity(), 2, 2, grid_size=16)
     model.set_ranges(torch.randn(100, 2) * 7 + 100)
-    assert 90 < model.head.bounding.location.mean().item() < 110
+    assert 90 < model.head.gps.bounding.location.mean().item() < 110
 
 
 def test_points_of_many_gps_have_the_right_variance():
     head = GPHead(150, 4, grid_size=8, posterior_scale=0.5)
     h = torch.randn(3, 150)
     latents = head.latents(h)
-    _, variance = head.mixing.gaussian(*head.marginals(h))
+    _, variance = head.mixing.gaussian(*head.gps.marginals(h))
     close(latents.points.var(0, correction=0), variance, "float32")
 
 
@@ -175,4 +176,4 @@ def test_a_feature_that_hardly_varies_is_no_obstacle(spread, whitened):
     start_from_linear(head, features, torch.randn(3, 6), torch.randn(3))
     assert all(torch.isfinite(parameter).all() for parameter in head.parameters())
     assert torch.isfinite(head.elbo(features, torch.randint(3, (500,)), 500).value)
-    assert (head.marginals(features).variance >= 0).all()
+    assert (head.gps.marginals(features).variance >= 0).all()

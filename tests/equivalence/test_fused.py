@@ -281,7 +281,7 @@ def test_a_head_reads_with_the_backend_that_it_was_given(dims_per_gp):
     h, found = torch.randn(20, 4), {}
     for name in ("auto", "cpu", "eager"):
         head = GPHead(4, 2, dims_per_gp=dims_per_gp, grid_size=8, interpolation=name)
-        found[name] = head.marginals(h)
+        found[name] = head.gps.marginals(h)
         assert ("CPU" in found[name].variance.grad_fn.name()) == (name != "eager")
     for name in ("cpu", "eager"):
         for one, other in zip(found[name], found["auto"], strict=True):

@@ -7,12 +7,12 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from svdkl import MLP, SVDKL
+from svdkl import MLP, SVDKL, GPHead
 from svdkl.training.batches import InMemory, Rows
-from svdkl.training.config import TrainingConfig
+from svdkl.training.config import EvidenceConfig, TrainingConfig
 from svdkl.training.distributed import WorkerGroup, group
 from svdkl.training.guard import Guard
-from svdkl.training.optimisers import joint_groups, make_optimiser
+from svdkl.training.optimisers import make_optimiser, parameter_groups
 from svdkl.training.recipe import train
 
 
@@ -32,7 +32,7 @@ def gradients(folder: Path, workers) -> None:
     model = SVDKL(MLP(4, (16,), 6), 6, 3, grid_size=16)
     rows = data(torch.float32).take(torch.arange(65))
     model.set_ranges(rows.x)
-    optimiser = make_optimiser(joint_groups(model, TrainingConfig(), train_net=True))
+    optimiser = make_optimiser(parameter_groups(model, TrainingConfig()))
     guard = Guard(model, optimiser, workers)
     generator = torch.Generator().manual_seed(1)
     (batch,) = InMemory(rows).batches(0, 100, generator, workers)
@@ -49,9 +49,10 @@ def model(folder: Path, workers) -> None:
     torch.set_default_dtype(torch.float64)
     rows = data(torch.float64)
     net = nn.Sequential(MLP(4, (16, 16), 6), nn.ReLU())
-    config = TrainingConfig(batch_size=80, pretrain_epochs=3, joint_epochs=3, evidence_steps=10, patience=100)
+    evidence = EvidenceConfig(steps=10)
+    config = TrainingConfig(batch_size=80, pretrain_epochs=3, joint_epochs=3, evidence_config=evidence, patience=100)
     fit, held_out = rows.take(torch.arange(242)), rows.take(torch.arange(242, 331))
-    trained = train(net, 6, 3, "softmax", fit, held_out, config, {"grid_size": 16})
+    trained = train(net, GPHead(6, 3, grid_size=16), fit, held_out, config)
     save(trained.state_dict(), folder / f"model-{workers.size}-{workers.rank}.safetensors")
 
 
@@ -59,12 +60,14 @@ def long(folder: Path, workers) -> None:
     """Two hundred steps in float32, with dropout of each process's own; what is equal at the start stays so."""
     torch.manual_seed(workers.rank)
     equalise, calls = WorkerGroup.equalise, []
-    WorkerGroup.equalise = lambda self, tensors: calls.append(1) or (equalise(self, tensors) if len(calls) == 1 else None)
+    WorkerGroup.equalise = lambda self, tensors: (
+        calls.append(1) or (equalise(self, tensors) if len(calls) == 1 else None)
+    )
     torch.set_default_dtype(torch.float32)
     rows = data(torch.float32)
     net = nn.Sequential(MLP(4, (16, 16), 6, dropout=0.2), nn.ReLU())
     config = TrainingConfig(batch_size=65, pretrain_epochs=20, joint_epochs=20, evidence=False, patience=100)
-    trained = train(net, 6, 3, "softmax", rows, rows.take(torch.arange(90)), config, {"grid_size": 16})
+    trained = train(net, GPHead(6, 3, grid_size=16), rows, rows.take(torch.arange(90)), config)
     WorkerGroup.equalise = equalise
     save(trained.state_dict(), folder / f"long-{workers.size}-{workers.rank}.safetensors")
 

@@ -7,10 +7,10 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from svdkl import MLP
+from svdkl import MLP, GPHead
 from svdkl.training.batches import Rows
 from svdkl.training.checkpoint import Checkpoint
-from svdkl.training.config import TrainingConfig
+from svdkl.training.config import EvidenceConfig, TrainingConfig
 from svdkl.training.recipe import train
 
 
@@ -21,17 +21,19 @@ def main(folder: Path, recipe: str) -> None:
     y = (x[:, 0] * x[:, 1] > 0).long() + (x[:, 2] > 1).long()
     net = nn.Sequential(MLP(4, (64, 64), 12, dropout=0.2), nn.ReLU(), nn.BatchNorm1d(12))
     config = TrainingConfig(
-        recipe=recipe, batch_size=100, pretrain_epochs=4, joint_epochs=4, evidence_steps=10, patience=100
+        recipe=recipe,
+        batch_size=100,
+        pretrain_epochs=4,
+        joint_epochs=4,
+        evidence_config=EvidenceConfig(steps=10),
+        patience=100,
     )
     model = train(
         net,
-        12,
-        3,
-        "softmax",
+        GPHead(12, 3, grid_size=16),
         Rows(x[:1600], y[:1600]),
         Rows(x[1600:], y[1600:]),
         config,
-        {"grid_size": 16},
         checkpoint=Checkpoint(folder / "checkpoint.safetensors"),
         on_epoch=lambda epoch: print(epoch.stage, epoch.epoch, flush=True),
     )

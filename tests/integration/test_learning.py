@@ -47,7 +47,7 @@ def test_regression_finds_function_and_noise():
     x = torch.linspace(-2, 2, 400)[:, None]
     y = torch.sin(3 * x[:, 0]) + 0.1 * torch.randn(400)
     model = SVDKL(nn.Identity(), 1, 1, "gaussian", grid_size=32)
-    model.head.bounding.set_ranges(x)
+    model.head.gps.bounding.set_ranges(x)
     fit(model, x, y, 800, rate=3e-2)
     prediction = model.predict(x)
     assert (prediction.mean[:, 0] - torch.sin(3 * x[:, 0])).abs().mean().item() < 0.05
@@ -77,7 +77,7 @@ def test_more_data_leave_less_epistemic_uncertainty():
     x = torch.rand(300, 1) * 2 - 1
     y = (x[:, 0] > 0).long()
     model = SVDKL(nn.Identity(), 1, 2, grid_size=32, posterior_scale=1.0)
-    model.head.bounding.set_ranges(x * 2)  # the lattice reaches twice as far as the data
+    model.head.gps.bounding.set_ranges(x * 2)  # the lattice reaches twice as far as the data
     fit(model, x, y, 400, rate=3e-2)
     inside, outside = model.uncertainty(torch.tensor([[0.5]])), model.uncertainty(torch.tensor([[1.9]]))
     assert outside.ood_score.item() > 3 * inside.ood_score.item()

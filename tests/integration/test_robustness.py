@@ -65,7 +65,7 @@ def test_fifty_steps_leave_every_parameter_finite(seed):
     ).to(dtype)
     if choose.random() < 0.7:
         with torch.no_grad():
-            model.head.bounding.set_ranges(model.net(x))
+            model.head.gps.bounding.set_ranges(model.net(x))
     optimiser = torch.optim.Adam(model.parameters(), lr=choose.choice([1e-3, 1e-2]))
     for _ in range(50):
         optimiser.zero_grad()

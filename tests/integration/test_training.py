@@ -8,19 +8,20 @@ import torch
 from tolerances import close
 from torch import nn
 
-from svdkl import MLP, SVDKL, GPHead
+from svdkl import MLP, GPHead
 from svdkl.training import loop
 from svdkl.training.averaging import Average
 from svdkl.training.batches import InMemory, Rows
 from svdkl.training.best_epochs import held_out_score
-from svdkl.training.config import RECIPES, TrainingConfig
+from svdkl.training.config import RECIPES, WITH_HEAD, EvidenceConfig, TrainingConfig
 from svdkl.training.distributed import ALONE, WorkerGroup
 from svdkl.training.evidence import ExpectedNoise, fit_held_out_evidence
 from svdkl.training.guard import MAX_ROLLBACKS, Guard
 from svdkl.training.history import History
+from svdkl.training.linear_head import LinearHead
 from svdkl.training.loop import Stage, run_stage
 from svdkl.training.optimisers import choose_groups, make_optimiser, rate_factor, set_rates
-from svdkl.training.recipe import _renamed, train
+from svdkl.training.recipe import shared_moments, train
 from svdkl.training.warm_start import start_from_linear
 
 
@@ -36,9 +37,15 @@ def run(recipe: str, rows: Rows, held_out: Rows, **options):
     net = nn.Sequential(MLP(2, (32,), 8), nn.ReLU())
     history = History()
     config = TrainingConfig(
-        recipe=recipe, batch_size=64, pretrain_epochs=4, joint_epochs=3, evidence_steps=30, **options
+        recipe=recipe,
+        batch_size=64,
+        pretrain_epochs=4,
+        joint_epochs=3,
+        evidence_config=EvidenceConfig(steps=30),
+        **options,
     )
-    return train(net, 8, 3, "softmax", rows, held_out, config, {"grid_size": 16}, history), history
+    head = GPHead(8, 3, grid_size=16) if recipe in WITH_HEAD else LinearHead(8, 3)
+    return train(net, head, rows, held_out, config, history=history), history
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
@@ -96,9 +103,9 @@ def test_an_average_reaches_back_over_as_many_rows_whatever_a_step_has(monkeypat
     decays: list[float] = []
     start = Average.__init__
 
-    def spy(self: Average, module: nn.Module, decay: float) -> None:
+    def spy(self: Average, module: nn.Module, decay: float, *others: float) -> None:
         decays.append(decay)
-        start(self, module, decay)
+        start(self, module, decay, *others)
 
     monkeypatch.setattr(Average, "__init__", spy)
     for joint_batch_size in (128, 50_000):  # a step never has more rows than there are
@@ -130,8 +137,7 @@ def test_a_small_table_is_learned_by_heart_when_asked():
     config = TrainingConfig(
         batch_size=32, pretrain_epochs=150, joint_epochs=50, net_rate=3e-3, patience=1000, evidence=False
     )
-    model = train(net, 32, 4, "softmax", rows, rows, config)
-    assert isinstance(model, SVDKL)
+    model = train(net, GPHead(32, 4), rows, rows, config)
     assert torch.equal(model.predict_proba(rows.x).argmax(1), rows.y)
 
 
@@ -142,7 +148,7 @@ def test_regression_on_several_targets():
     torch.manual_seed(0)
     net = nn.Sequential(MLP(3, (64, 64), 16), nn.ReLU())
     config = TrainingConfig(batch_size=64, pretrain_epochs=20, joint_epochs=10, net_rate=5e-3)
-    model = train(net, 16, 2, "gaussian", Rows(x[:600], y[:600]), Rows(x[600:700], y[600:700]), config)
+    model = train(net, GPHead(16, 2, "gaussian"), Rows(x[:600], y[:600]), Rows(x[600:700], y[600:700]), config)
     prediction = model.predict(x[700:])
     assert (prediction.mean - y[700:]).square().mean().sqrt().item() < 0.3
     assert -model.log_predictive(x[700:], y[700:]).mean().item() < 0.5
@@ -212,7 +218,7 @@ def test_the_held_out_evidence_leaves_the_network_alone_and_raises_the_bound():
     model, _ = run("svdkl", rows, held_out, net_rate=1e-2, evidence=False)
     before = {name: value.clone() for name, value in model.net.state_dict().items()}
     score = model.log_predictive(held_out.x, held_out.y).mean().item()
-    config = TrainingConfig(evidence_steps=100)
+    config = TrainingConfig(evidence_config=EvidenceConfig(steps=100))
     fit_held_out_evidence(model, held_out, config, torch.Generator().manual_seed(0))
     assert all(torch.equal(value, before[name]) for name, value in model.net.state_dict().items())
     assert model.log_predictive(held_out.x, held_out.y).mean().item() > score
@@ -229,9 +235,10 @@ def test_the_held_out_evidence_finds_a_noise_that_training_has_not_come_down_to(
 
     rows, held_out, test = plane(600), plane(1500), plane(300)
     torch.manual_seed(0)
-    config = TrainingConfig(batch_size=64, pretrain_epochs=15, joint_epochs=3, net_rate=3e-3, evidence_steps=30)
+    evidence = EvidenceConfig(steps=30)
+    config = TrainingConfig(batch_size=64, pretrain_epochs=15, joint_epochs=3, net_rate=3e-3, evidence_config=evidence)
     net = MLP(2, (32,), 8)
-    model = train(net, 8, 1, likelihood, rows, held_out, config, {"grid_size": 16})
+    model = train(net, GPHead(8, 1, likelihood, grid_size=16), rows, held_out, config)
     predicted = model.predict(test.x)
     error = (predicted.mean[:, 0] - test.y).square()
     assert error.mean().sqrt() < 0.1
@@ -248,7 +255,7 @@ def test_three_rows_stand_for_the_noise_that_training_ended_with(likelihood, wei
     with torch.no_grad():
         before = head.predict(rows.x).noise_variance[0, 0]
         squares = (counted * (rows.y - head.predict(rows.x).mean[:, 0]).square()).sum()
-        expected = ExpectedNoise(head)
+        expected = ExpectedNoise(head, 3)
         penalty = -3 * head.likelihood.log_prob(torch.zeros(1, 1).double(), before.sqrt().view(1, 1)).sum()
         close(expected.penalty(), penalty)
         share = expected.start(head, rows, torch.tensor([0.7, 1.3], dtype=torch.float64))
@@ -256,7 +263,7 @@ def test_three_rows_stand_for_the_noise_that_training_ended_with(likelihood, wei
     close(noise, (squares + 3 * before) / (counted.sum() + 3))
     outputs = (head.mixing.weight[0].detach() * torch.tensor([0.7, 1.3])).square().sum()
     assert share == pytest.approx(float((noise / outputs).sqrt()))
-    classes = ExpectedNoise(GPHead(2, 3, grid_size=8))
+    classes = ExpectedNoise(GPHead(2, 3, grid_size=8), 3)
     assert classes.penalty() == 0
 
 
@@ -396,7 +403,7 @@ def test_a_network_with_a_second_name_for_a_layer_learns_the_same():
             net[1].again = net[0]
         config = TrainingConfig(recipe="dnn", pretrain_epochs=4, batch_size=32, seed=0)
         history = History()
-        train(net, 4, 3, "softmax", rows, held_out, config, history=history)
+        train(net, LinearHead(4, 3), rows, held_out, config, history=history)
         scores.append([epoch.held_out_nlp for epoch in history.epochs])
     assert scores[0] == scores[1]
 
@@ -420,14 +427,14 @@ def test_the_head_learns_as_the_last_layer_would():
     start_from_linear(head, features, layer.weight.detach(), layer.bias.detach())
     y = torch.randint(3, (500,))
     of_layer = torch.autograd.grad(nn.functional.cross_entropy(layer(features), y), list(layer.parameters()))
-    g = head.mixing(head.marginals(features).mean)
+    g = head.mixing(head.gps.marginals(features).mean)
     of_mixing = torch.autograd.grad(nn.functional.cross_entropy(g, y), [head.mixing.weight, head.mixing.bias])
     for ours, theirs in zip(of_mixing, of_layer, strict=True):
         close(ours, theirs, "start")
-    moments = {"layer.0.weight:step": y, "layer.0.bias:exp_avg": y, "net.0.weight:step": y, "likelihood.raw:step": y}
     shared = {"net.0.weight:step", "head.likelihood.raw:step"}
-    assert set(_renamed(moments, head)) == {"head.mixing.weight:step", "head.mixing.bias:exp_avg", *shared}
-    assert set(_renamed(moments, GPHead(4, 3, dims_per_gp=2, grid_size=16))) == shared
+    moments = dict.fromkeys([*shared, "head.mixing.weight:step", "head.mixing.bias:exp_avg"], y)
+    assert shared_moments(moments, head) == moments
+    assert set(shared_moments(moments, GPHead(4, 3, dims_per_gp=2, grid_size=16))) == shared
 
 
 def test_the_papers_form_starts_at_the_identity():
@@ -435,7 +442,7 @@ def test_the_papers_form_starts_at_the_identity():
     torch.manual_seed(0)
     net = nn.Sequential(MLP(2, (32,), 8), nn.ReLU(), nn.Linear(8, 3))
     config = TrainingConfig(batch_size=64, pretrain_epochs=4, joint_epochs=0, evidence=False, net_rate=1e-2)
-    model = train(net, 3, 3, "softmax", rows, held_out, config, {"gps": "outputs", "grid_size": 32})
+    model = train(net, GPHead(3, 3, gps="outputs", grid_size=32), rows, held_out, config)
     assert torch.equal(model.head.mixing.weight, torch.eye(3))
     close(model.predict_proba(held_out.x), net(held_out.x).softmax(-1), "start")
 

@@ -1,4 +1,4 @@
-"""A prior with a centre other than zero: q(u) is the same, only what it is measured from has moved."""
+"""A prior with a centre other than zero leaves q(u) the same, and changes the KL and the score of strange rows."""
 
 import pytest
 import torch
@@ -16,9 +16,9 @@ def test_recentring_moves_no_function_and_takes_the_mean_out_of_the_divergence(o
         for parameter in head.parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))
     h = torch.randn(8, 4, dtype=torch.float64)
-    before = head.marginals(h)
-    draws = head.sample_functions(h, 3, torch.Generator().manual_seed(1))
-    gps = head.banks[0].gps
+    before = head.gps.marginals(h)
+    draws = head.gps.sample_functions(h, 3, torch.Generator().manual_seed(1))
+    gps = head.gps.banks[0].gps
     prior = gps.prior()
     quadratic = (
         (gps.posterior.mean if gps.posterior.whitened else prior.whiten(gps.posterior.mean)).detach().clone().flatten(1)
@@ -26,9 +26,9 @@ def test_recentring_moves_no_function_and_takes_the_mean_out_of_the_divergence(o
     kl = gps.kl(prior)
 
     gps.recentre()
-    for one, other in zip(head.marginals(h), before, strict=True):
+    for one, other in zip(head.gps.marginals(h), before, strict=True):
         close(one, other)
-    close(head.sample_functions(h, 3, torch.Generator().manual_seed(1)), draws)
+    close(head.gps.sample_functions(h, 3, torch.Generator().manual_seed(1)), draws)
     close(gps.kl(prior), kl - 0.5 * quadratic.square().sum(-1), "jittered")
 
     target = torch.randn_like(gps.centre)
@@ -39,13 +39,13 @@ def test_recentring_moves_no_function_and_takes_the_mean_out_of_the_divergence(o
 @pytest.mark.parametrize(
     "options", [{}, {"whitened": False}, {"dims_per_gp": 2, "grid_size": 6}, {"prior": "circulant"}]
 )
-def test_recentring_keeps_what_the_data_had_left_of_the_variance(options):
-    """diag S / diag K at the lattice points, at most 1; the score of a row is then its product with today's."""
+def test_recentring_keeps_the_share_of_variance_that_the_data_left(options):
+    """It is diag S / diag K at the lattice points, at most 1, and multiplies the score of a row."""
     head = GPHead(4, 3, **{"grid_size": 9, "jitter": 1e-4, "posterior_scale": 0.4, **options}).double()
     with torch.no_grad():
         for parameter in head.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter))
-    gps = head.banks[0].gps
+    gps = head.gps.banks[0].gps
     prior = gps.prior()
     posterior_variance = prior_variance = torch.ones(gps.num_gps, 1, dtype=torch.float64)
     for axis, factor in zip(prior.axes, gps.posterior.axes, strict=True):

@@ -1,4 +1,4 @@
-"""The whole bound against dense algebra: matrices M, K, S and L written out for every GP; D = 1, 2, 3."""
+"""The whole bound against dense algebra, with M, K, S and L of every GP written out, for D = 1, 2, 3."""
 
 import dense
 import pytest
@@ -31,7 +31,7 @@ class Dense:
             for parameter in self.head.parameters():
                 parameter.add_(0.3 * torch.randn_like(parameter))
         self.sizes = sizes
-        self.gps = self.head.banks[0].gps
+        self.gps = self.head.gps.banks[0].gps
         self.h = torch.randn(B, num_features, dtype=torch.float64, requires_grad=True)
         self.y = torch.randint(C, (B,))
 
@@ -53,14 +53,14 @@ class Dense:
         if self.gps.posterior.whitened:
             root = variance.sqrt() * dense.kron(*(torch.linalg.cholesky(factor) for factor in factors))
             big_l, mu = root @ big_l, root @ mu
-        z = self.head.bounding(self.h)[:, list(self.head.groups[j])]
+        z = self.head.gps.bounding(self.h)[:, list(self.head.gps.groups[j])]
         half = torch.tensor([(size - 3) / 2 for size in self.sizes], dtype=torch.float64)
         centre = torch.tensor([(size - 1) / 2 for size in self.sizes], dtype=torch.float64)
         return dense.interpolation_matrix(z * half + centre, self.sizes), k, mu, big_l
 
     def kl(self) -> torch.Tensor:
         terms = []
-        for j in range(self.head.num_gps):
+        for j in range(self.head.gps.num_gps):
             _, k, mu, big_l = self.matrices(j)
             terms.append(dense.kl_gaussians(mu, big_l @ big_l.T, k))
         return torch.stack(terms).sum()
@@ -78,7 +78,7 @@ class Dense:
 def test_the_papers_estimate_with_its_own_noise(num_dims, whitened):
     """L = N/(TB) sum_t sum_i log p(y_i | f_i^(t)) - KL, f^(t) = M (mu + L eps^(t)); value and all gradients."""
     model = Dense(num_dims, whitened)
-    num_samples, num_gps = 4, model.head.num_gps
+    num_samples, num_gps = 4, model.head.gps.num_gps
     actual = model.head.elbo(model.h, model.y, num_data=N, generator=torch.Generator().manual_seed(3))
 
     noise = torch.randn(
@@ -101,9 +101,9 @@ def test_the_marginal_estimate_with_its_own_noise(num_dims):
     """f_ij = M_i mu + sqrt(M_i S M_i^T) eps_ij; value and all gradients."""
     model = Dense(num_dims, whitened=True, estimator="marginal", num_samples=2)
     actual = model.head.elbo(model.h, model.y, num_data=N, generator=torch.Generator().manual_seed(4))
-    noise = torch.randn(2, B, model.head.num_gps, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
+    noise = torch.randn(2, B, model.head.gps.num_gps, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
     f = []
-    for j in range(model.head.num_gps):
+    for j in range(model.head.gps.num_gps):
         m, _, mu, big_l = model.matrices(j)
         variance = ((m @ big_l) ** 2).sum(-1)
         f.append(m @ mu + variance.sqrt() * noise[:, :, j])
@@ -127,11 +127,11 @@ def test_the_appendix_gradient_of_the_likelihood_term(num_dims):
     elbo = model.head.elbo(model.h, model.y, num_data=1e300, generator=torch.Generator().manual_seed(5))
     (autograd,) = torch.autograd.grad(elbo.value, factor.raw)
 
-    shape = (1, model.head.num_gps, *model.sizes)
+    shape = (1, model.head.gps.num_gps, *model.sizes)
     noise = torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(5)).flatten(2)[0]
     with torch.no_grad():
         f = []
-        for k in range(model.head.num_gps):
+        for k in range(model.head.gps.num_gps):
             m, _, mu, big_l = model.matrices(k)
             f.append(m @ (mu + big_l @ noise[k]))
         a = model.head.mixing.weight

@@ -110,8 +110,8 @@ def make_head(peer: Peer, num_outputs: int, **options) -> GPHead:
     jitter = GPYTORCH_JITTER / peer.kernel.outputscale[0].item()
     num_gps = len(peer.kernel.outputscale)
     head = GPHead(num_gps, num_outputs, grid_size=SIZE, whitened=False, prior="toeplitz", jitter=jitter, **options)
-    take_over(head.banks[0].gps, peer, slice(None))
-    head.bounding = Straight(peer.spacing * (SIZE - 3) / 2)
+    take_over(head.gps.banks[0].gps, peer, slice(None))
+    head.gps.bounding = Straight(peer.spacing * (SIZE - 3) / 2)
     return head
 
 
@@ -174,10 +174,10 @@ def test_marginals_and_covariances_of_f() -> None:
     peer = make_peer()
     head, h = make_head(peer, 3), features()
     q = peer(peer.inputs(h))
-    close(head.marginals(h).mean, q.mean)
-    close(head.marginals(h).variance, q.variance)
+    close(head.gps.marginals(h).mean, q.mean)
+    close(head.gps.marginals(h).variance, q.variance)
     full = peer.grid(peer.inputs(h), diag=False).covariance_matrix
-    close(torch.stack([head.latent_covariance(h, h, gp) for gp in range(NUM_GPS)]), full)
+    close(torch.stack([head.gps.latent_covariance(h, h, gp) for gp in range(NUM_GPS)]), full)
 
 
 def test_deep_kernel() -> None:
@@ -187,7 +187,7 @@ def test_deep_kernel() -> None:
     index, value = peer.grid._compute_grid(peer.inputs(h))
     prior = peer.grid.prior_distribution.covariance_matrix
     expected = left_interp(index, value, left_interp(index, value, prior).mT)
-    close(torch.stack([head.kernel_matrix(h, h, gp) for gp in range(NUM_GPS)]), expected)
+    close(torch.stack([head.gps.kernel_matrix(h, h, gp) for gp in range(NUM_GPS)]), expected)
 
 
 @pytest.mark.parametrize("num_classes", [2, 3])
@@ -202,7 +202,7 @@ def test_joint_samples_and_their_likelihood(num_classes: int) -> None:
     u = peer.q.variational_mean + torch.einsum("jab,tjb->tja", peer.q.chol_variational_covar.tril(), noise)
     index, value = peer.grid._compute_grid(peer.inputs(h))
     f = torch.stack([left_interp(index, value, draw.unsqueeze(-1)).squeeze(-1) for draw in u]).mT
-    close(head.sample_functions(h, 5, torch.Generator().manual_seed(3)), f)
+    close(head.gps.sample_functions(h, 5, torch.Generator().manual_seed(3)), f)
 
     elbo = head.elbo(h, y, NUM_DATA, generator=torch.Generator().manual_seed(3))
     expected = likelihood(f).log_prob(y).mean()

@@ -1,4 +1,4 @@
-"""Processes on a network that is finished: the same as training by recipe="dnn_gp" from the start."""
+"""GPs on a network that is finished: equal to training by recipe="dnn_gp" from the start."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from sklearn.datasets import load_diabetes, load_iris
 
 from svdkl import SVDKLClassifier, SVDKLRegressor
 from svdkl.training.config import TrainingConfig
-from svdkl_research.add_head import with_head
+from svdkl_research.add_head import watched, with_head
 
 SMALL = {"hidden": (16,), "num_features": 6, "grid_size": 12, "max_iter": 6, "random_state": 3}
 
@@ -26,7 +26,7 @@ def test_a_head_added_later_is_the_recipes_own(kind, load, options):
     order = np.random.default_rng(0).permutation(len(X))
     fit, held_out = order[30:], order[:30]
     eval_set = X[held_out], y[held_out]
-    plain = kind(recipe="dnn", **SMALL, **options).fit(X[fit], y[fit], eval_set=eval_set)
+    plain = watched(kind(recipe="dnn", **SMALL, **options)).fit(X[fit], y[fit], eval_set=eval_set)
     before = state(plain)
     added = with_head(plain, X[fit], y[fit], eval_set)
     at_once = kind(recipe="dnn_gp", **SMALL, **options).fit(X[fit], y[fit], eval_set=eval_set)

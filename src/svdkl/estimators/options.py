@@ -78,7 +78,7 @@ def whole(*words: str) -> Kind:
     return Kind("N", expected, lambda value: value in words or is_whole(value, 1), _whole_number)
 
 
-def number(least: float, below: float = math.inf, *words: str) -> Kind:
+def number(least: int | float, below: int | float = math.inf, *words: str) -> Kind:
     """A number from ``least`` to below another, or one of some words."""
 
     def accepts(value: object) -> bool:
@@ -187,14 +187,14 @@ class Options:
     joint_batch_size: int | Auto = _option(
         "auto", whole("auto"), TRAINING, "Rows of a step that trains GPs, or auto: as many as of other steps."
     )
-    learning_rate_init: float = _option(1e-3, number(0), TRAINING, "Step size of the network.")
-    alpha: float | Auto = _option(
+    learning_rate_init: int | float = _option(1e-3, number(0), TRAINING, "Step size of the network.")
+    alpha: int | float | Auto = _option(
         "auto", number(0, math.inf, "auto"), TRAINING, "Weight decay of the network, or auto."
     )
     early_stopping: bool = _option(True, FLAG, TRAINING, "Stop when the held-out rows get no better.")
     n_iter_no_change: int = _option(5, whole(), TRAINING, "Epochs without improvement before training stops.")
-    validation_fraction: float = _option(0.1, number(0, 1), TRAINING, "Share of the rows that is held out.")
-    class_weight: Mapping[Any, float] | str | None = _option(
+    validation_fraction: int | float = _option(0.1, number(0, 1), TRAINING, "Share of the rows that is held out.")
+    class_weight: Mapping[Any, int | float] | str | None = _option(
         None, WEIGHTS, TRAINING, "Classification: balanced, weights such as yes=2,no=1, or none.", task="classification"
     )
     likelihood: str = _option(
@@ -210,7 +210,7 @@ class Options:
         "auto", SIZES, NETWORK, "Sizes of the hidden layers, such as 256,256, or auto.", builds=True
     )
     num_features: int = _option(50, whole(), NETWORK, "Features of the network that the GPs see.", builds=True)
-    dropout: float | Auto = _option(
+    dropout: int | float | Auto = _option(
         "auto", number(0, 1, "auto"), NETWORK, "Share of hidden units that a step leaves out, or auto.", builds=True
     )
     encoding: str = _option(

@@ -24,6 +24,7 @@ from svdkl.training.loop import Stage, run_stage
 from svdkl.training.optimisers import parameter_groups
 from svdkl.training.warm_start import start_from_linear
 
+LAYER = "head.mixing."  # where a model's state has the last layer, and the mixing that starts equal to it
 SAMPLE_ROWS = 20_000  # rows that set the ranges of the features: enough for their quantiles, and quick to compute
 
 OnEpoch = Callable[[Epoch], None]
@@ -294,19 +295,24 @@ def _hand_over(standing: Standing, model: SVDKL, head: GPHead, features: Tensor,
     Both the averaged and the trained network have a last layer, and a head that equals it. The optimiser's moments go
     on too: a fresh optimiser's first steps are all of full size, and would undo part of what was learned.
     """
-    layer = "head.mixing."
     states = []
     for state in (standing.module, standing.averaged):  # the model is left with the average
-        weight, bias = state[f"{layer}weight"], state[f"{layer}bias"]
+        weight, bias = state[f"{LAYER}weight"], state[f"{LAYER}bias"]
         start_from_linear(head, features, weight, bias, config.warm_start_config)
-        kept = {name: tensor for name, tensor in state.items() if not name.startswith(layer)}
+        kept = {name: tensor for name, tensor in state.items() if not name.startswith(LAYER)}
         states.append({**snapshot(model), **kept})
-    # A is that layer's weights where each GP has one feature; larger groups start without its moments.
-    of_one = max(map(len, head.gps.groups)) == 1
-    moments = {key: value for key, value in standing.optimiser.items() if of_one or not key.startswith(layer)}
     return Standing(
         module=states[0],
-        optimiser=moments,
+        optimiser=shared_moments(standing.optimiser, head),
         average={name: tensor for name, tensor in states[1].items() if tensor.is_floating_point()},
         averaged_steps=standing.averaged_steps,
     )
+
+
+def shared_moments(moments: dict[str, Tensor], head: GPHead) -> dict[str, Tensor]:
+    """The optimiser's moments of parameters that a model with this head has, too.
+
+    A is the last layer's weights where each GP has one feature; larger groups start without the layer's moments.
+    """
+    of_one = max(map(len, head.gps.groups)) == 1
+    return {name: moment for name, moment in moments.items() if of_one or not name.startswith(LAYER)}

@@ -17,7 +17,7 @@ def check(name: str, backend: str, options: dict) -> None:
     torch.manual_seed(0)
     model = SVDKL(MLP(5, (8,), 6), num_features=6, **options)
     with torch.no_grad():
-        for bank in model.head.banks:
+        for bank in model.head.gps.banks:
             bank.gps.posterior.mean.normal_()
     num_outputs = model.head.num_outputs
     x = torch.randn(40, 5)

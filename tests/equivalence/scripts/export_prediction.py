@@ -17,7 +17,7 @@ def check(name: str, options: dict) -> None:
     torch.manual_seed(0)
     model = SVDKL(MLP(5, (8,), 6), num_features=6, **options).eval()
     with torch.no_grad():
-        for bank in model.head.banks:
+        for bank in model.head.gps.banks:
             bank.gps.posterior.mean.normal_()
     program = torch.export.export(model, (torch.randn(7, 5),), dynamic_shapes=({0: torch.export.Dim("B")},))
     exported = program.module()

@@ -13,7 +13,7 @@ from svdkl.gp.lattice_gps import LatticeGPs
 from svdkl.gp.posterior import family_of_axis
 from svdkl.gp.prior import LONG_AXIS
 from svdkl.training.batches import Rows
-from svdkl.training.config import TrainingConfig
+from svdkl.training.config import EvidenceConfig, TrainingConfig
 from svdkl.training.evidence import fit_held_out_evidence
 from svdkl.training.warm_start import start_from_linear
 
@@ -53,8 +53,8 @@ def predictions() -> None:
     rows, svdkl = data(), model()
     svdkl.predict_proba(rows.x)
     svdkl.log_predictive(rows.x, rows.y)
-    svdkl.gp.prediction(rows.x)  # ood_score included
-    svdkl.gp.head.sample_functions(svdkl.net(rows.x), num_samples=3)
+    svdkl.uncertainty(rows.x)  # ood_score included
+    svdkl.head.gps.sample_functions(svdkl.net(rows.x), num_samples=3)
 
 
 def covariances() -> None:
@@ -65,11 +65,13 @@ def covariances() -> None:
 
 def warm_start() -> None:
     svdkl = model()
-    start_from_linear(svdkl.gp.head, torch.randn(B, J), torch.randn(2, J), torch.zeros(2))
+    start_from_linear(svdkl.head, torch.randn(B, J), torch.randn(2, J), torch.zeros(2))
 
 
 def evidence() -> None:
-    fit_held_out_evidence(model(), data(), TrainingConfig(evidence_steps=2), torch.Generator().manual_seed(0))
+    fit_held_out_evidence(
+        model(), data(), TrainingConfig(evidence_config=EvidenceConfig(steps=2)), torch.Generator().manual_seed(0)
+    )
 
 
 WAYS: dict[str, Callable[[], object]] = {
@@ -109,7 +111,7 @@ def test_short_axes_of_a_large_lattice_keep_cholesky_factors() -> None:
     with NoneLarger(48**3):  # ghost points included
         head = GPHead(3, 2, dims_per_gp=3, grid_size=46)
         (-head.elbo(torch.randn(B, 3), torch.arange(B) % 2, num_data=100).value).backward()
-    assert {type(factor).__name__ for factor in head.members()[0].gps.posterior.axes} == {"CholeskyFactor"}
+    assert {type(factor).__name__ for factor in head.gps.members()[0].gps.posterior.axes} == {"CholeskyFactor"}
 
 
 def test_a_state_of_the_family_that_auto_stands_for_fits() -> None:

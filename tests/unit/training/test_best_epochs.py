@@ -22,7 +22,7 @@ from svdkl.training.config import TrainingConfig
 from svdkl.training.guard import snapshot
 from svdkl.training.history import History
 from svdkl.training.loop import Stage, run_stage
-from svdkl_research.add_head import to_scale, with_head
+from svdkl_research.add_head import to_scale, watched, with_head
 from svdkl_research.rivals.networks import NetworkClassifier
 from svdkl_research.rivals.temperature import TemperedClassifier
 
@@ -117,7 +117,6 @@ def test_each_criterion_has_its_epoch(criterion: str) -> None:
     assert standings[AS_IS].module["turn"] == 0  # as they are, probabilities are best at the start
     kept = {AS_IS: [], SCALED: [1 + np.argmin(scaled)]}
     assert [epoch.epoch for epoch in history.epochs if epoch.kept] == kept[criterion]
-    assert [epoch.epoch for epoch in history.epochs if epoch.kept_to_scale] == kept[SCALED]
 
 
 def test_a_stage_that_gets_worse_keeps_its_start(tmp_path: Path) -> None:
@@ -169,7 +168,7 @@ def nlp(model: SVDKLClassifier, rows: dict) -> float:
 
 
 def test_a_plain_network_has_both_epochs(overfitted: dict, tmp_path: Path) -> None:
-    plain = SVDKLClassifier(recipe="dnn", **WIDE).fit(**overfitted, checkpoint=tmp_path / "kept")
+    plain = watched(SVDKLClassifier(recipe="dnn", **WIDE)).fit(**overfitted, checkpoint=tmp_path / "kept")
     assert kept_epoch(plain, "network", "held_out_nlp") < kept_epoch(plain, "network", "scaled_nlp")
     scaled = to_scale(plain)
     lowest = [min(getattr(epoch, name) for epoch in plain.history_) for name in ("held_out_nlp", "scaled_nlp")]
@@ -183,7 +182,7 @@ def test_a_plain_network_has_both_epochs(overfitted: dict, tmp_path: Path) -> No
     assert marked(plain) == [("network", 1 + kept_epoch(plain, "network", "held_out_nlp"))]
     assert marked(scaled) == [("network", 1 + kept_epoch(plain, "network", "scaled_nlp"))]
     # From its checkpoint, and by the rival that puts a temperature on it.
-    again = SVDKLClassifier(recipe="dnn", **WIDE).fit(**overfitted, checkpoint=tmp_path / "kept")
+    again = watched(SVDKLClassifier(recipe="dnn", **WIDE)).fit(**overfitted, checkpoint=tmp_path / "kept")
     assert nlp(to_scale(again), overfitted) == nlp(scaled, overfitted)
     rival = TemperedClassifier(NetworkClassifier(recipe="dnn").holding(plain))
     rival.refine(overfitted["X"], overfitted["y"], X, y)
@@ -192,7 +191,7 @@ def test_a_plain_network_has_both_epochs(overfitted: dict, tmp_path: Path) -> No
 
 
 def test_a_head_is_put_on_the_epoch_that_it_repairs(overfitted: dict) -> None:
-    plain = SVDKLClassifier(recipe="dnn", **WIDE).fit(**overfitted)
+    plain = watched(SVDKLClassifier(recipe="dnn", **WIDE)).fit(**overfitted)
     added = with_head(plain, overfitted["X"], overfitted["y"], overfitted["eval_set"])
     expected_of = {True: to_scale(plain), False: plain}
     for evidence, expected in expected_of.items():
@@ -231,7 +230,7 @@ def test_joint_training_goes_on_from_and_ends_with_its_own(
 
 
 def test_more_training_renews_what_is_kept(overfitted: dict) -> None:
-    model = SVDKLClassifier(recipe="dnn", warm_start=True, **WIDE).fit(**overfitted)
+    model = watched(SVDKLClassifier(recipe="dnn", warm_start=True, **WIDE)).fit(**overfitted)
     before = to_scale(model).predict_proba(overfitted["X"])
     model.fit(overfitted["X"], np.roll(overfitted["y"], 1), eval_set=overfitted["eval_set"])
     model.partial_fit(overfitted["X"], overfitted["y"])

@@ -20,10 +20,9 @@ def test_marks_and_what_a_full_disk_leaves(tmp_path: Path, monkeypatch: pytest.M
     history = History(tmp_path / "run" / "history.jsonl")
     for stage, number in (("network", 1), ("network", 2), ("joint", 1)):
         history.add(Epoch(stage, number, 0.5, 0.25, 1.0))
-    history.keep("network", 2, 1)
+    history.keep("network", 2)
     written = [("network", 1, False), ("network", 2, True), ("joint", 1, False)]
     assert epochs(history.path) == written
-    assert [epoch.kept_to_scale for epoch in history.epochs] == [True, False, False]
 
     def full(path: Path, text: str) -> int:
         with path.open("w") as file:
@@ -32,7 +31,7 @@ def test_marks_and_what_a_full_disk_leaves(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(Path, "write_text", full)
     full_disk = "what was saved before is still there", "No space left"
-    refused(lambda: history.keep("joint", 1, 1), *full_disk, error=OSError)
+    refused(lambda: history.keep("joint", 1), *full_disk, error=OSError)
     assert epochs(history.path) == written
     assert [path.name for path in history.path.parent.iterdir()] == ["history.jsonl"]
 

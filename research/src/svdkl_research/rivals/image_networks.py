@@ -22,22 +22,22 @@ NETWORKS: dict[str, type[nn.Module]] = {
     "resnet20": ResNet,
     "alexnet": AlexNet,
 }
-# Parameters of the classifier that tell of a table's network, or are the module itself.
+# Parameters of the classifier that describe a table's network, or hold the network itself.
 OF_TABLES = ("net", "hidden", "num_features", "dropout", "encoding", "normalise", "residual")
 
 
 @dataclass(frozen=True)
 class Budget:
-    """What every model on a set of images is trained with.
+    """The network and the training budget that all models on a set of images share.
 
     Attributes
     ----------
     epochs
-        Of the network, whatever the stages; early stopping may end each sooner.
+        Most epochs of the network over all stages; early stopping may end each stage sooner.
     rate, weight_decay
-        Of the network.
+        Learning rate and weight decay of the network.
     padding, flip
-        Random shifts of training images, in pixels, and whether they are mirrored.
+        Most pixels by which training images are shifted at random, and whether they are mirrored at random.
     """
 
     network: str
@@ -60,7 +60,7 @@ BUDGETS: dict[str, Budget] = {
 
 
 def build_network(budget: Budget, images: npt.NDArray[np.uint8], seed: int) -> nn.Module:
-    """The network of a budget, from bytes to features, with the scale of these images."""
+    """Build the network of a budget, from bytes to features, standardised by these images."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         layers: list[nn.Module] = [Standardise.of(images), NETWORKS[budget.network]()]
