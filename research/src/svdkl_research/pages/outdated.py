@@ -22,7 +22,7 @@ def outdated(suite: Suite, result: Result) -> list[str] | None:
     if "budget" in result.config["settings"]:
         model = make_image_baseline(result.model, result.dataset, suite.max_epochs)
     else:
-        model = make_baseline(result.model, suite.kind, suite.told(result.dataset))
+        model = make_baseline(result.model, suite.kind, suite.paper_set(result.dataset))
     assert isinstance(model, NetworkModel)
     now = training_numbers(model.options, suite.kind, result.metrics["n_fit"], told["seed"])
     return [name for name in sorted(told.keys() & now.keys()) if told[name] != now[name]]
