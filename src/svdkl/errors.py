@@ -1,5 +1,7 @@
-"""What other libraries are installed, and what their errors say, for a sentence of ours."""
+"""Parts of the sentences that refuse something: near names, other libraries' errors, packages that are missing."""
 
+from collections.abc import Sequence
+from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, version
 
 
@@ -7,6 +9,16 @@ def first_line(error: BaseException) -> str:
     """The first line of its text, without the point at its end; its kind, if it has no text."""
     lines = str(error).strip().splitlines()
     return lines[0].rstrip(".:") if lines else type(error).__name__
+
+
+def suggestion(name: str, names: Sequence[str], most: int = 10) -> str:
+    """Say which of these names another name may have meant."""
+    lowered = {known.lower(): known for known in names}
+    near = get_close_matches(name.lower(), lowered, 1)
+    if near:
+        return f"the nearest name is {lowered[near[0]]!r}"
+    shown = ", ".join(map(repr, names[:most]))
+    return f"there are {shown}" + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def missing_package(package: str, purpose: str, extra: str) -> ImportError:

@@ -5,44 +5,35 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+import pyarrow as pa
 
-from svdkl.cli.data import listed
-from svdkl.cli.scoring import Predicted
+from svdkl.cli.data import Array, Rows, read_targets
+from svdkl.cli.output import listed
 from svdkl.errors import first_line
-
-Array = npt.NDArray[Any]
+from svdkl.estimators.fitted import Fitted
+from svdkl.nets.images import reads_bytes
 
 SUFFIX = ".npz"
 NAMES = (("x_test", "y_test"), ("x", "y"))  # of images and labels; the first that are there
 IMAGES_AT_ONCE = 10_000
 
 
-class ImageFile:
+class ImageRows:
     """The images of a file, as a model takes them, and their labels.
 
     Pixels stay what they are, since a model says nothing of the scale that it was fitted on.
 
     Parameters
     ----------
-    estimator
-        The fitted model.
     path
-        Of the file: arrays x (N, K, H, W) or (N, H, W), and y (N,) where labels are asked for.
-    **of_tables
-        Options that only tables have; given ones are refused.
+        A file of arrays x (N, K, H, W) or (N, H, W), and y (N,) where labels are needed.
     """
 
-    def __init__(self, estimator: Any, path: Path, **of_tables: Any) -> None:
-        for option, value in of_tables.items():
-            if value:
-                name = f"--{option.replace('_', '-')}"
-                raise ValueError(f"Expected {name} for tables only, got it for the images in {path}: leave it out.")
-        shape = estimator.input_shape_
-        self.estimator, self.path = estimator, path
+    def __init__(self, fitted: Fitted, path: Path) -> None:
+        shape = fitted.columns.shape or ()
+        self.fitted, self.path = fitted, path
         self.images, self._labels, self.target = _read(path)
         if self.images.ndim == 3 and shape[:1] == (1,) and len(shape) == 3:
             self.images = self.images[:, None]
@@ -51,60 +42,44 @@ class ImageFile:
                 f"Expected images of shape {shape}, as the model was fitted on, got {self.images.shape[1:]} in "
                 f"{path}: bring them into that shape."
             )
-        self._tell_scale()
-
-    @property
-    def labels(self) -> Array:
-        """One for each image."""
-        if self._labels is None:
-            raise ValueError(f"Expected an array {self.target!r} of labels in {self.path}, found none: add it.")
-        if self._labels.shape != (len(self.images),):
-            raise ValueError(
-                f"Expected a label for each of {len(self.images):,} images in {self.path}, got {self.target!r} of "
-                f"shape {self._labels.shape}: give one for each."
-            )
-        return self._labels
-
-    def batches(self, beside: Sequence[str] = ()) -> Iterator[tuple[Array, Any]]:
-        """The images part by part, as :class:`~svdkl.cli.data.MatchedFile` gives tables; nothing stands beside."""
-        for start in range(0, len(self.images), IMAGES_AT_ONCE):
-            yield self.images[start : start + IMAGES_AT_ONCE], None
-
-    def predict_beside_targets(self) -> Predicted:
-        """Predictions of all images, and their labels as a model knows them."""
-        from svdkl.report.facts.predictions import class_numbers, real_values
-
-        if hasattr(self.estimator, "classes_"):
-            targets: Array = class_numbers(self.estimator, self.labels)
-            return Predicted(True, self.estimator.predict_proba(self.images), targets, {})
-        targets = real_values(self.estimator, self.labels)[:, 0]
-        return Predicted(False, np.stack(self.estimator.predict(self.images, True), 1), targets, {})
-
-    def _tell_scale(self) -> None:
-        from svdkl.nets.images import reads_bytes
-
-        if self.images.dtype == np.uint8 and not reads_bytes(self.estimator.net):
+        if self.images.dtype == np.uint8 and not reads_bytes(fitted.options.net):
             warnings.warn(
-                f"The images in {self.path} are bytes, and the network has no Standardise: it is given numbers from 0 "
-                f"to 255. If it was fitted on another scale, save the images in that one.",
+                f"The images in {path} are bytes, and the network has no Standardise: it is given numbers from 0 to "
+                f"255. If it was fitted on another scale, save the images in that one.",
                 stacklevel=2,
             )
 
+    def batches(self, beside: Sequence[str] = ()) -> Iterator[tuple[Array, None]]:
+        """Go through the images part by part, as :class:`~svdkl.cli.data.TableRows` does; nothing stands beside."""
+        for start in range(0, len(self.images), IMAGES_AT_ONCE):
+            yield self.images[start : start + IMAGES_AT_ONCE], None
 
-def holds_images(estimator: Any, path: Path) -> bool:
-    """Whether a file is one of images, by its name; refused, if that is not what the model reads."""
-    given, read = path.name.lower().endswith(SUFFIX), len(getattr(estimator, "input_shape_", ())) > 1
-    if given and not read:
-        raise ValueError(f"Expected a table for a model of tables, got images in {path}: give it rows of a table.")
-    if read and not given:
-        raise ValueError(
-            f"Expected a file that ends in {SUFFIX} for a model of images, got {path}: save them with numpy.savez."
-        )
-    return given
+    def with_targets(self, by: str | None = None) -> Iterator[Rows]:
+        """Give all images, with labels as the model knows them."""
+        yield Rows(self.images, read_targets(self.fitted, self.target, pa.array(self._checked_labels())), None)
+
+    def whole(self) -> tuple[Array, Array]:
+        """Return all images and their labels."""
+        return self.images, self._checked_labels()
+
+    def _checked_labels(self) -> Array:
+        labels = self._labels
+        if labels is None:
+            raise ValueError(f"Expected an array {self.target!r} of labels in {self.path}, found none: add it.")
+        if labels.shape != (len(self.images),) or labels.dtype.kind not in "biufU":
+            raise ValueError(
+                f"Expected a number or a text for each of {len(self.images):,} images in {self.path}, got "
+                f"{self.target!r} of shape {labels.shape} and type {labels.dtype}: give a label for each."
+            )
+        return labels
 
 
 def _read(path: Path) -> tuple[Array, Array | None, str]:
-    """Images, labels if there are any, and the name of the labels."""
+    """Read the images, the labels if there are any, and the name of the labels."""
+    if not path.name.lower().endswith(SUFFIX):
+        raise ValueError(
+            f"Expected a file that ends in {SUFFIX} for a model of images, got {path}: save them with numpy.savez."
+        )
     if not path.is_file():
         raise FileNotFoundError(f"Expected images in {path}, found no such file: check the path.")
     try:

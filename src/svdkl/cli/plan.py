@@ -2,29 +2,13 @@
 
 from typing import Any
 
-from svdkl.cli.output import amount_of_bytes, amount_of_time, print_json, print_table
+from svdkl.cli.output import amount_of_bytes, amount_of_time, print_table
 
 SHOWN_CLASSES = 20  # as many as a screen has room for
 
 
-def show_plan(prepared: Any, json: bool) -> None:
-    """Print columns, targets, memory and time of a prepared run; nothing is written.
-
-    Parameters
-    ----------
-    prepared
-        A :class:`~svdkl.estimators.run.Prepared`.
-    """
-    from svdkl.estimators.dry_run import plan_run
-
-    document = plan_run(prepared)
-    if json:
-        print_json(document)
-    else:
-        _print(document)
-
-
-def _print(document: dict[str, Any]) -> None:
+def print_plan(document: dict[str, Any]) -> None:
+    """Print columns, targets, memory and time, as :func:`~svdkl.estimators.dry_run.plan_run` tells them."""
     print(f"{document['data']}: {document['rows']:,} rows. Columns as in the first {document['rows_looked_at']:,}:\n")
     columns = document["columns"]
     print_table(list(columns[0]), [list(column.values()) for column in columns])

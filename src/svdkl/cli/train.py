@@ -8,10 +8,10 @@ from typing import Annotated, Any
 import typer
 
 from svdkl.cli.arguments import DATA, DROP, JSON
-from svdkl.cli.data import listed
-from svdkl.cli.output import InterruptedRun, amount_of_time, is_first_process, print_json, say
-from svdkl.cli.plan import show_plan
+from svdkl.cli.output import InterruptedRun, amount_of_time, is_first_process, listed, print_json, say
+from svdkl.cli.plan import print_plan
 from svdkl.cli.request import as_options, read_request
+from svdkl.cli.workers import launch
 
 
 @as_options
@@ -64,11 +64,12 @@ def train(
 
     prepared = Prepared(request, writes=not dry_run)
     if dry_run:
-        show_plan(prepared, json)
+        from svdkl.estimators.dry_run import plan_run
+
+        plan = plan_run(prepared)
+        print_json(plan) if json else print_plan(plan)
         return 0
     if nproc > 1:
-        from svdkl.cli.workers import launch
-
         return launch(_for_one_worker(command_line), nproc)
     facts = _run(prepared)
     if is_first_process():
@@ -82,17 +83,16 @@ def train(
 def _run(prepared: Any) -> dict[str, Any]:
     """Train, say what was left out, and return the facts of the run."""
     from svdkl.estimators.run import run
-    from svdkl.estimators.run_folder import is_unfinished
 
     out = prepared.config.out
     made = [folder for folder in (out, *out.parents) if not folder.exists()]
     try:
-        estimator, facts = run(prepared)
+        fitted, facts = run(prepared)
         if is_first_process():
-            _tell_ignored(estimator.fitted_)
+            _tell_ignored(fitted)
         return facts
     except KeyboardInterrupt:
-        if is_unfinished(out):
+        if prepared.checkpoint.exists():
             kept = f"the state after the last epoch is kept in {out}; go on by the same command with --resume"
         else:
             kept = "no epoch was over, so nothing is kept; the same command starts anew"
