@@ -28,7 +28,8 @@ SMALL = "--hidden 16 --num-features 4 --grid-size 8 --max-iter 2 --no-evidence -
 
 def load_model(path):
     """The estimator in a folder."""
-    return open_model(Path(path)).estimator
+    fitted = open_model(Path(path)).fitted
+    return (SVDKLRegressor if fitted.classes is None else SVDKLClassifier).of(fitted)
 
 
 def homes(num_rows, seed):

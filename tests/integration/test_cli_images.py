@@ -48,7 +48,8 @@ OPTIONS = {"max_iter": 2, "grid_size": 8, "evidence": False, "random_state": 0}
 
 def load_model(path, net):
     """The estimator in a folder."""
-    return open_model(Path(path), net).estimator
+    fitted = open_model(Path(path), net).fitted
+    return (SVDKLRegressor if fitted.classes is None else SVDKLClassifier).of(fitted)
 
 
 def net(num_inputs, *first):

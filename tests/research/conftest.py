@@ -1,7 +1,11 @@
 """What tests of the experiments share."""
 
+import json
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,3 +28,17 @@ def few_digits(tmp_path, monkeypatch):
     monkeypatch.setitem(NETWORKS, "lenet", partial(LeNet, out_features=12))
     monkeypatch.setitem(BUDGETS, "mnist", replace(BUDGETS["mnist"], batch_size=16))
     return tmp_path
+
+
+Entry = dict[str, Any]
+
+
+@pytest.fixture
+def edit_runs() -> Callable[..., None]:
+    """A function that changes the lines of a runs.jsonl; a line that becomes None goes."""
+
+    def edit(path: Path, change: Callable[[Entry], Entry | None]) -> None:
+        entries = [change(json.loads(line)) for line in path.read_text().splitlines()]
+        path.write_text("".join(f"{json.dumps(entry)}\n" for entry in entries if entry is not None))
+
+    return edit

@@ -1,4 +1,4 @@
-"""Processes on a network that is finished: the same as training by recipe="dnn_gp" from the start."""
+"""GPs on a network that is finished: equal to training by recipe="dnn_gp" from the start."""
 
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
-"""Tables come from folders of results alone."""
+"""Tables come from the results alone."""
 
-import json
-import shutil
 from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
@@ -14,7 +12,7 @@ from svdkl_research.pages.paper import TABLES
 from svdkl_research.pages.tables import suite_tables
 from svdkl_research.rivals import TITLES, make_baseline, make_image_baseline
 from svdkl_research.suites.all_suites import get_suite
-from svdkl_research.suites.results import folder_of, write_results
+from svdkl_research.suites.results import Result, write_results
 from svdkl_research.suites.suite import Task
 
 PROVENANCE = {
@@ -47,8 +45,7 @@ def put(
     if share != "1":  # results of earlier versions do not say it
         config["share"] = share
     times = {"train_seconds": 90.0, "predict_seconds": 0.25}
-    documents = {"metrics": {**times, **metrics}, "config": config, "provenance": PROVENANCE}
-    write_results({folder_of(root, task, model): documents})
+    write_results(root, suite, [Result(dataset, model, task.run, {**times, **metrics}, config, PROVENANCE)])
 
 
 def scores(accuracy: float, nlp: float, **others: float | None) -> dict[str, float | None]:
@@ -102,7 +99,7 @@ def test_coverage_is_best_near_its_probability(tmp_path):
     assert "paper:" not in text
 
 
-def test_the_papers_figures_stand_beside_ours(tmp_path):
+def test_the_papers_figures_stand_beside_ours(tmp_path, edit_runs):
     for model in ("klsp_gp", "dnn", "svdkl_paper", "svdkl"):
         seconds = {"klsp_gp": 600.0, "dnn": 200.0, "svdkl_paper": 300.0, "svdkl": 250.0}[model]
         # By the clock the last one took its time beside other work.
@@ -124,15 +121,15 @@ def test_the_papers_figures_stand_beside_ours(tmp_path):
         put(tmp_path, "airline", "flights", model, (0, 1), **numbers)
     ratios = "SV-DKL as in the paper 1.70 over 1 of 2 runs (in the paper 7.5), SV-DKL 1.25."
     assert ratios in suite_tables(get_suite("airline"), tmp_path)
-    for model in ("dnn", "svdkl_paper"):
-        shutil.rmtree(tmp_path / f"airline/flights/{model}/fold0-seed1")
-    path = tmp_path / "airline/flights/svdkl/fold0-seed0/provenance.json"
+    path = tmp_path / "airline" / "runs.jsonl"
+    edit_runs(path, lambda entry: None if entry["run"] == "fold0-seed1" else entry)
     for other in ({"commit": "another"}, {"machine": {**PROVENANCE["machine"], "processor": "Slide rule"}}):
-        path.write_text(json.dumps({**PROVENANCE, **other}))
+        origin = {**PROVENANCE, **other}
+        edit_runs(path, lambda entry, to=origin: {**entry, "provenance": to} if entry["model"] == "svdkl" else entry)
         assert "Core seconds" not in suite_tables(get_suite("airline"), tmp_path)
 
 
-def test_pages_say_which_defaults_have_changed_since(tmp_path):
+def test_pages_say_which_defaults_have_changed_since(tmp_path, edit_runs):
     suite = get_suite("tabular")
     now = asdict(training_config(make_baseline("svdkl_paper", "classification").estimator, 40_000, True, 0))
     others = {**now, "variational_rate": 0.5, "patience": 99}
@@ -144,12 +141,11 @@ def test_pages_say_which_defaults_have_changed_since(tmp_path):
     unknown = "By an earlier version, which does not say with what numbers: `svdkl_paper` (1 of 3 runs)"
     expected = f"Trained with other numbers than the same model would be now: {changed}. {unknown}. To repeat them"
     assert expected in suite_tables(suite, tmp_path)
-    for seed in (1, 2):
-        shutil.rmtree(tmp_path / f"tabular/adult/svdkl_paper/fold0-seed{seed}")
+    path = tmp_path / "tabular" / "runs.jsonl"
+    edit_runs(path, lambda entry: entry if entry["run"] == "fold0-seed0" else None)
     assert "numbers" not in suite_tables(suite, tmp_path)
     # What depends on the rows is that of the rows of the run, and on images also of the set's budget.
-    path = tmp_path / "tabular/adult/svdkl_paper/fold0-seed0/metrics.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "n_fit": 4_000_000}))
+    edit_runs(path, lambda entry: {**entry, "metrics": {**entry["metrics"], "n_fit": 4_000_000}})
     assert "`svdkl_paper` (batch_size, joint_epochs," in suite_tables(suite, tmp_path)
     cnn = make_image_baseline("cnn", "mnist")
     for seed, epochs in enumerate((8, 9)):  # of the network alone, of 12 in all

@@ -36,7 +36,7 @@ def export(
     if data is not None:
         X, _ = next(saved.open(data, ignore_extra=not saved.reads_images).batches())
         rows = X[:CHECKED_ROWS]
-    export = export_model(saved.estimator, out, format, rows)
+    export = export_model(saved.fitted, out, format, rows)
     if json:
         print_json(asdict(export))
         return

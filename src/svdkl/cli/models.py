@@ -13,9 +13,7 @@ from svdkl.cli.data import TableRows
 from svdkl.cli.image_folders import SUFFIX, ImageRows
 from svdkl.errors import first_line
 from svdkl.estimators import run_folder
-from svdkl.estimators.base import DeepKernelEstimator
 from svdkl.estimators.fitted import Fitted
-from svdkl.estimators.run import Outcome
 
 
 class SavedModel(NamedTuple):
@@ -23,11 +21,6 @@ class SavedModel(NamedTuple):
 
     fitted: Fitted
     facts: dict[str, Any]
-
-    @property
-    def estimator(self) -> DeepKernelEstimator:
-        """The model as a classifier or regressor."""
-        return Outcome(self.fitted, self.facts).estimator
 
     @property
     def reads_images(self) -> bool:

@@ -39,7 +39,7 @@ def report(
 
     saved = open_model(model, net)
     X, y = saved.open(data, ignore_extra, with_targets=True, target=target, drop=drop).whole()
-    write_report(saved.estimator, X, y, out, run=saved.facts, classes=classes or (), figures=figures)
+    write_report(saved.fitted, X, y, out, run=saved.facts, classes=classes or (), figures=figures)
     if json:
         print_json({"out": out, "rows": len(y), "model": model, "figures": figures})
     else:

@@ -20,6 +20,7 @@ from svdkl.gp.prediction import predictive_moments, predictive_probabilities
 from svdkl.model import SVDKL
 from svdkl.shapes import Tensor
 from svdkl.tables.encoder import TabularEncoder
+from svdkl.tables.table import Table
 from svdkl.training.history import Epoch
 
 Floats = npt.NDArray[np.float64]
@@ -158,7 +159,13 @@ class Fitted:
     # ----------------------------------------------------------------------------------------------- rows to tensors
 
     def read(self, X: TableLike) -> Inputs:
-        """Open rows and check them against the columns that the model was fitted on."""
+        """Open rows and check them against the columns that the model was fitted on; opened rows stay themselves.
+
+        All predictions take opened rows, too. ``NumberRows`` are what the network reads: for a model of tables, rows
+        that the encoder has encoded.
+        """
+        if isinstance(X, Table | NumberRows):
+            return X
         return read_inputs(X, self.options.net, self.targets.estimator, self.columns)[0]
 
     def encode(self, inputs: Inputs) -> Tensor:
@@ -176,7 +183,7 @@ class Fitted:
         """Call a function of encoded rows, and of what stands beside each, on all rows."""
         inputs = self.read(X)
         if beside is not None:
-            check_consistent_length(X, beside)
+            check_consistent_length(range(inputs.num_rows), beside)
         device = next(self.model.parameters()).device
         blocks = []
         for start in range(0, inputs.num_rows, ENCODED_ROWS):

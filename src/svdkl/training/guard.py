@@ -13,23 +13,23 @@ from svdkl.gp.additive import NonFiniteFeaturesError
 from svdkl.shapes import Tensor
 from svdkl.training.distributed import ALONE, WorkerGroup
 
-MAX_ROLLBACKS = 5  # steps that may go wrong in a stage before giving up
-BACKTRACK = 0.3  # what a rollback leaves of the rates
+MAX_ROLLBACKS = 5  # steps that may go wrong in a stage before we give up: rates are four hundred times lower then
+BACKTRACK = 0.3  # A rollback multiplies the rates by this: two of them lower the rates tenfold.
 
 
 def snapshot(module: nn.Module) -> dict[str, Any]:
-    """A copy of all parameters and buffers."""
+    """Copy all parameters and buffers."""
     return {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
 
 
 class Guard:
-    """Takes steps, and takes none that would carry a NaN or an infinity into the parameters.
+    """A guard takes the optimiser's steps, except those that would carry a NaN or an infinity into the parameters.
 
-    Where a loss or gradient is not finite, the last good state comes back and the rates are lowered; after a few such
-    steps it gives up. The good state is refreshed every so many steps, so that guarding costs next to nothing.
+    Where a loss or gradient is not finite, the last good state comes back and the rates are lowered. After a few such
+    steps the guard gives up.
     """
 
-    REFRESH = 50
+    REFRESH = 50  # steps between two copies of the good state: rare enough that guarding costs next to nothing
 
     def __init__(self, module: nn.Module, optimiser: torch.optim.Optimizer, workers: WorkerGroup = ALONE) -> None:
         self.module, self.optimiser, self.workers = module, optimiser, workers
@@ -38,12 +38,13 @@ class Guard:
         self._good = self._state()
 
     def step(self, loss: Callable[[], Tensor], clip: float, num_rows: int = 1) -> float:
-        """One step; the loss, or zero if there was none to take.
+        """Take one step and return its loss, or zero if the step was not taken.
 
         Parameters
         ----------
         loss
-            Mean over this process's rows of the batch, of which there are ``num_rows``; not called if there are none.
+            A function that returns the mean loss over this worker's rows of the batch, of which there are
+            ``num_rows``; it is not called if there are none.
         clip
             Largest norm of the gradient.
         """
@@ -75,16 +76,16 @@ class Guard:
         return number
 
     def refresh(self) -> None:
-        """Take the present state for a good one, if it is finite."""
+        """Keep the present state as the good one, if it is finite."""
         if all(bool(torch.isfinite(p).all()) for group in self.optimiser.param_groups for p in group["params"]):
             self._good, self._since = self._state(), 0
 
     def numbers(self) -> dict[str, float]:
-        """What a resumed run has to know of the steps that went wrong."""
+        """The rates' factor and the count of bad steps, which a resumed run has to know."""
         return {"slowdown": self.slowdown, "rollbacks": self._rollbacks}
 
     def resume(self, numbers: dict[str, Any]) -> None:
-        """Go on from there."""
+        """Go on with the numbers of an interrupted run."""
         self.slowdown, self._rollbacks = numbers["slowdown"], numbers["rollbacks"]
         self.refresh()
 

@@ -34,8 +34,8 @@ def make_optimiser(groups: list[Group], as_large: float = 1.0) -> torch.optim.Ad
     Parameters
     ----------
     as_large
-        How many usual steps a step stands for, by its rows. Rates grow with the root of it, as the noise in a mean of
-        so many rows becomes smaller.
+        How many usual steps a step stands for, by its rows. Rates grow with the root of it, since a mean over more rows
+        has less noise.
     """
     settings = []
     for group in groups:
@@ -45,7 +45,7 @@ def make_optimiser(groups: list[Group], as_large: float = 1.0) -> torch.optim.Ad
 
 
 def choose_groups(optimiser: torch.optim.Optimizer, step: int) -> None:
-    """Let only those groups have gradients whose turn it is; the others then cost none and stay as they are."""
+    """Let only the groups whose turn it is have gradients; the others cost nothing in this step and do not change."""
     for group in optimiser.param_groups:
         if group["every"] > 1:
             for parameter in group["params"]:
@@ -62,6 +62,6 @@ def rate_factor(step: int | float, num_steps: int, warmup_steps: int) -> float:
 
 
 def set_rates(optimiser: torch.optim.Optimizer, in_run: float, in_stage: float) -> None:
-    """Scale every group's own rate: those that are new in a stage follow the stage's schedule, others the run's."""
+    """Scale every group's rate: groups that are new in a stage follow the stage's schedule, others the run's."""
     for group in optimiser.param_groups:
         group["lr"] = group["rate"] * (in_stage if group["new"] else in_run)
