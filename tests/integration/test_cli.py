@@ -19,7 +19,7 @@ import svdkl.estimators.run
 from svdkl import SVDKLClassifier, SVDKLRegressor, __version__
 from svdkl.cli.app import main
 from svdkl.cli.models import open_model
-from svdkl.cli.request import GENERAL, OPTIONS, flag
+from svdkl.cli.request import OPTIONS, flag
 from svdkl.metrics import METRICS, accuracy, rmse
 
 ROOT = Path(__file__).parent.parent.parent
