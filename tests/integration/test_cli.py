@@ -18,8 +18,8 @@ import pytest
 import svdkl.estimators.run
 from svdkl import SVDKLClassifier, SVDKLRegressor, __version__
 from svdkl.cli.app import main
-from svdkl.cli.models import open_model
 from svdkl.cli.request import OPTIONS, flag
+from svdkl.cli.saved_model import open_model
 from svdkl.metrics import METRICS, accuracy, rmse
 
 ROOT = Path(__file__).parent.parent.parent
@@ -150,7 +150,7 @@ def test_every_kind_of_option_reaches_the_estimator(call, monkeypatch):
         seen.append(prepared.config)
         raise ValueError("Expected no more, got enough.")
 
-    monkeypatch.setattr(svdkl.estimators.run, "run", run)
+    monkeypatch.setattr(svdkl.estimators.run.Prepared, "run", run)
     call(
         "train homes.csv --target dear --out never --recipe dnn_gp --hidden 4,5 --dropout 0.5 --no-early-stopping "
         "--normalise --class-weight dear=2,cheap=0.5 --alpha auto --batch-size 64 --kernel matern32 --in-memory "

@@ -13,7 +13,7 @@ import torch
 
 from svdkl import SVDKLClassifier, SVDKLRegressor
 from svdkl.cli.app import main
-from svdkl.cli.models import open_model
+from svdkl.cli.saved_model import open_model
 from svdkl.metrics import accuracy, rmse
 from svdkl.nets.images import Standardise
 

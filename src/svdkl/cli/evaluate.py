@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from svdkl import cli
 from svdkl.cli.arguments import DROP, IGNORE_EXTRA, JSON, MODEL, NET, TABLE_OR_IMAGES
 from svdkl.cli.output import print_json, print_table
 
@@ -23,11 +24,8 @@ def evaluate(
     json: JSON = False,
 ) -> None:
     """Score a model on rows with targets: every metric, with its unit and direction."""
-    from svdkl.cli.models import open_model
-    from svdkl.cli.scoring import score
-
-    rows = open_model(model, net).open(data, ignore_extra, with_targets=True, target=target, by=by, drop=drop)
-    overall, of_slices = score(rows, by)
+    rows = cli.open_model(model, net).open(data, ignore_extra, with_targets=True, target=target, by=by, drop=drop)
+    overall, of_slices = cli.score(rows, by)
     if json:
         metrics = overall.described
         slices = {value: {"rows": part.rows, **part.metrics} for value, part in of_slices.items()}

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from svdkl import cli
 from svdkl.cli.arguments import JSON, MODEL, NET
 from svdkl.cli.output import print_json
 
@@ -28,20 +29,17 @@ def export(
     The file takes rows as encoder.json says and gives probabilities, or mean and standard deviation; export.json names
     its inputs and outputs.
     """
-    from svdkl.cli.models import open_model
-    from svdkl.export.write import export_model
-
-    saved = open_model(model, net)
+    saved = cli.open_model(model, net)
     rows = None
     if data is not None:
         X, _ = next(saved.open(data, ignore_extra=not saved.reads_images).batches())
         rows = X[:CHECKED_ROWS]
-    export = export_model(saved.fitted, out, format, rows)
+    written = cli.export_model(saved.fitted, out, format, rows)
     if json:
-        print_json(asdict(export))
+        print_json(asdict(written))
         return
-    print(f"Wrote {export.file}, with export.json, which says how to use it.")
+    print(f"Wrote {written.file}, with export.json, which says how to use it.")
     print(
-        f"Checked with {export.checked_with} on {export.checked_on}, in batches of several sizes: it differs from the "
-        f"model by at most {export.largest_difference:.1e}."
+        f"Checked with {written.checked_with} on {written.checked_on}, in batches of several sizes: it differs from "
+        f"the model by at most {written.largest_difference:.1e}."
     )

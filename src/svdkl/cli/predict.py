@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from svdkl import cli
 from svdkl.cli.arguments import DROP, IGNORE_EXTRA, JSON, MODEL, NET, TABLE_OR_IMAGES
 from svdkl.cli.output import check_out_file, print_json, write_tables
 
@@ -38,15 +39,12 @@ def predict(
         check_out_file(out)
         if out.exists() and data.exists() and out.samefile(data):
             raise ValueError(f"Expected --out to be another file than the table, got {out} twice: rename it.")
-    from svdkl.cli.models import open_model
-    from svdkl.cli.scoring import tables_of_predictions
-
-    saved = open_model(model, net)
+    saved = cli.open_model(model, net)
     if levels and saved.fitted.classes is not None:
         raise ValueError("Expected --quantiles for a regression model only, got a classification model: leave it out.")
     copied = [name for name in columns.split(",") if name]
     rows = saved.open(data, ignore_extra, columns=copied, drop=drop)
-    count = write_tables(tables_of_predictions(rows, copied, uncertainty, levels), out)
+    count = write_tables(cli.tables_of_predictions(rows, copied, uncertainty, levels), out)
     if json:
         print_json({"out": out, "rows": count, "model": model})
 

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from svdkl import cli
 from svdkl.cli.arguments import DROP, IGNORE_EXTRA, JSON, MODEL, NET, TABLE_OR_IMAGES
 from svdkl.cli.output import check_out_file, print_json
 
@@ -34,10 +35,8 @@ def report(
 ) -> None:
     """Write a page with the metrics, calibration and uncertainty of a model on rows with targets."""
     check_out_file(out, (".html",))
-    from svdkl.cli.models import open_model
-    from svdkl.report import write_report
-
-    saved = open_model(model, net)
+    write_report = cli.write_report  # refused where matplotlib is missing, before any work
+    saved = cli.open_model(model, net)
     X, y = saved.open(data, ignore_extra, with_targets=True, target=target, drop=drop).whole()
     write_report(saved.fitted, X, y, out, run=saved.facts, classes=classes or (), figures=figures)
     if json:

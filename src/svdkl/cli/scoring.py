@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from svdkl.cli.data import Array, TableRows
-from svdkl.cli.image_folders import ImageRows
+from svdkl.cli.image_rows import ImageRows
+from svdkl.cli.table_rows import Array, TableRows
 from svdkl.estimators.fitted import Fitted
 from svdkl.metrics import METRICS, evaluate_classification, evaluate_regression
 

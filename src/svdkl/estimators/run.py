@@ -143,7 +143,29 @@ class Prepared:
                         f"--task regression."
                     )
 
-    def fit(self, kind: type[Targets]) -> Fitted:
+    def run(self) -> "Outcome":
+        """Train, and write the folder: by this process, or by all workers of its group together."""
+        config, out = self.config, self.config.out
+        ended = _ended(config)
+        if ended is not None:
+            return ended
+        with group(str(self.options.device)) as workers:
+            kind = self.kind  # refuses a target that does not suit, while an earlier run is still there
+            if workers.first and config.overwrite and not goes_on(config.resume):
+                forget_run(out)
+            workers.gather(None)  # nobody looks for a checkpoint before that
+            began = time.perf_counter()
+            fitted = self._fit(kind)
+            facts = _facts_of(self, fitted, time.perf_counter() - began, workers.size)
+            if workers.first:
+                sweep(out)
+                save_fitted(fitted, out / MODEL)
+                with written_whole(out / FACTS) as beside:
+                    beside.write_text(json.dumps(facts, indent=1, default=str) + "\n", encoding="utf-8")
+                self.checkpoint.unlink(missing_ok=True)
+            return Outcome(fitted, facts)
+
+    def _fit(self, kind: type[Targets]) -> Fitted:
         """Train a model of such targets on the file; :attr:`checkpoint` keeps the state after each epoch."""
         config, options = self.config, self.options
         if self.streamed:
@@ -212,37 +234,22 @@ class Outcome(NamedTuple):
         return (SVDKLRegressor if self.fitted.classes is None else SVDKLClassifier).of(self.fitted)
 
 
-def run(config: RunConfig | Mapping[str, Any] | Prepared) -> Outcome:
+def run(config: RunConfig | Mapping[str, Any]) -> Outcome:
     """Train, and write the folder. The configuration may also come as a dictionary of its fields.
 
     Under torchrun, Ray Train, Spark's TorchDistributor or any other that has made a process group or set torchrun's
     variables, every worker calls this alike: they share the work, and the first one writes.
     """
-    prepared = config if isinstance(config, Prepared) else None
-    if isinstance(config, Prepared):
-        config = config.config
-    elif not isinstance(config, RunConfig):
-        config = RunConfig.of(config)
-    with group(str(config.options.get("device", "auto"))) as workers:
-        out = config.out
-        if goes_on(config.resume) and is_finished(out):
-            check_out(out, config.resume, config.overwrite)
-            return Outcome(load_model(out), read_facts(out))
-        prepared = prepared or Prepared(config)
-        kind = prepared.kind  # refuses a target that does not suit, while an earlier run is still there
-        if workers.first and config.overwrite and not goes_on(config.resume):
-            forget_run(out)
-        workers.gather(None)  # nobody looks for a checkpoint before that
-        began = time.perf_counter()
-        fitted = prepared.fit(kind)
-        facts = _facts_of(prepared, fitted, time.perf_counter() - began, workers.size)
-        if workers.first:
-            sweep(out)
-            save_fitted(fitted, out / MODEL)
-            with written_whole(out / FACTS) as beside:
-                beside.write_text(json.dumps(facts, indent=1, default=str) + "\n", encoding="utf-8")
-            prepared.checkpoint.unlink(missing_ok=True)
-        return Outcome(fitted, facts)
+    config = config if isinstance(config, RunConfig) else RunConfig.of(config)
+    return _ended(config) or Prepared(config).run()
+
+
+def _ended(config: RunConfig) -> Outcome | None:
+    """Return the run that is to be gone on with, if it has ended."""
+    if not (goes_on(config.resume) and is_finished(config.out)):
+        return None
+    check_out(config.out, config.resume, config.overwrite)
+    return Outcome(load_model(config.out), read_facts(config.out))
 
 
 def _facts_of(prepared: Prepared, fitted: Fitted, seconds: float, num_workers: int) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from torch import nn
 
-from svdkl.cli.data import TableRows
-from svdkl.cli.image_folders import SUFFIX, ImageRows
+from svdkl.cli.image_rows import SUFFIX, ImageRows
+from svdkl.cli.table_rows import TableRows
 from svdkl.errors import first_line
 from svdkl.estimators import run_folder
 from svdkl.estimators.fitted import Fitted

@@ -5,12 +5,13 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from svdkl.cli.data import Array, Rows, read_targets
 from svdkl.cli.output import listed
+from svdkl.cli.table_rows import Array, Rows, read_targets
 from svdkl.errors import first_line
 from svdkl.estimators.fitted import Fitted
 from svdkl.nets.images import reads_bytes
@@ -49,8 +50,8 @@ class ImageRows:
                 stacklevel=2,
             )
 
-    def batches(self, beside: Sequence[str] = ()) -> Iterator[tuple[Array, None]]:
-        """Go through the images part by part, as :class:`~svdkl.cli.data.TableRows` does; nothing stands beside."""
+    def batches(self, beside: Sequence[str] = ()) -> Iterator[tuple[Array, Any]]:
+        """Go through the images part by part; nothing stands beside them, as columns do beside those of a table."""
         for start in range(0, len(self.images), IMAGES_AT_ONCE):
             yield self.images[start : start + IMAGES_AT_ONCE], None
 
