@@ -20,13 +20,13 @@ def replace_classifier(model: nn.Module, x_sample: Any, likelihood: Any = None, 
     Parameters
     ----------
     model
-        A network whose output is that of its last ``nn.Linear``, whatever that is called and however deep it sits; a
-        closing softmax module is taken off with it. The network is copied, not changed.
+        A network that returns the output of its last ``nn.Linear``, whatever that is called and however deep it sits; a
+        softmax module after it is taken off, too. The network is copied, not changed.
     x_sample
         A batch of inputs as the network takes them, a few hundred rows or more: it shows which layer comes last, and
         sets the ranges of the features.
     likelihood
-        By default "softmax", or "bernoulli" for a single output.
+        p(y | g); None for "softmax", or for "bernoulli" where there is a single output.
     **head_options
         Options of :class:`~svdkl.gp.head.GPHead`.
 
@@ -81,7 +81,7 @@ def replace_classifier(model: nn.Module, x_sample: Any, likelihood: Any = None, 
 
 
 def _check_closing(name: str, layer: nn.Linear, features: Tensor, output: Any, closing: list[nn.Module]) -> None:
-    """The network has to return the layer's output, at most through a closing softmax or sigmoid module."""
+    """Refuse a network that does not return the layer's output, or a softmax or sigmoid of it."""
     with torch.no_grad():
         expected = layer(features)
         for module in closing:
@@ -97,7 +97,7 @@ def _check_closing(name: str, layer: nn.Linear, features: Tensor, output: Any, c
 
 
 def _trace(net: nn.Module, x_sample: Any) -> tuple[str, nn.Linear, Tensor, Any, list[str]]:
-    """Run the network and see which linear layer is called last, on what, and which normalisers are called after it."""
+    """Run the network to find the linear layer called last, its inputs, and the normalisers called after it."""
     calls: list[tuple[str, nn.Module, Any]] = []
     handles = []
     for name, module in net.named_modules():
@@ -123,7 +123,7 @@ def _trace(net: nn.Module, x_sample: Any) -> tuple[str, nn.Linear, Tensor, Any, 
 
 
 def _replace_everywhere(net: nn.Module, old: nn.Module, new: nn.Module) -> None:
-    """Under every name that the module has."""
+    """Replace a module under every name that it has."""
     if old is net:
         raise ValueError(
             "Expected a network with layers before its last nn.Linear, got a single nn.Linear: use GPHead."

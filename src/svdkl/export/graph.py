@@ -2,7 +2,7 @@
 
     rows -> net -> bounding -> cubics of each cell -> mixing -> latent points -> average over them
 
-No factorisation, no kernel and no posterior is left in it, so that other programs can run it.
+No factorisation, no kernel and no posterior is left, so that other programs can run the module.
 """
 
 import copy
@@ -31,14 +31,14 @@ class FrozenBounding(nn.Module):
         _keep(self, "slope", SLOPE * torch.exp(-bounding.log_scale))
 
     def forward(self, h: Float[Tensor, "B Q"]) -> Float[Tensor, "B Q"]:
-        """Map features to coordinates in (-1, 1)."""
+        """Coordinates in (-1, 1)."""
         z = torch.asinh((h - self.get_buffer("location")) * self.get_buffer("slope")) / BEND
         middle = z.clamp(-LIMIT, LIMIT)
         return middle + torch.atan((z - middle) * STEEPNESS) / STEEPNESS
 
 
 class FrozenGPs(nn.Module):
-    """GPs with equally many dimensions, reduced to the tables of their marginals."""
+    """GPs of one number of dimensions, as the tables of their marginals."""
 
     def __init__(self, bank: Bank, tables: MarginalTables) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ class FrozenGPs(nn.Module):
 
 
 class FrozenHead(nn.Module):
-    """A :class:`~svdkl.gp.head.GPHead` at its current parameters."""
+    """A :class:`~svdkl.gp.head.GPHead` at its current parameters, for prediction alone."""
 
     def __init__(self, head: GPHead) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ class FrozenHead(nn.Module):
         _keep(self, "normal_points", head.normal_points)
 
     def latents(self, h: Float[Tensor, "B Q"], state: HeadState | None = None) -> LatentPoints:
-        """Compute the points that stand for q(g) of each row."""
+        """Points that stand for q(g) of each row."""
         z = self.bounding(h.float())
         parts = [bank(z) for bank in self.banks]
         order = self.get_buffer("gp_order")

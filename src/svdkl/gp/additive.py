@@ -25,14 +25,14 @@ class NonFiniteFeaturesError(ValueError):
 
 
 class HeadState(NamedTuple):
-    """Priors and posteriors at the current parameters: compute once with :meth:`GPHead.state`, use for many rows."""
+    """Priors and posteriors at the current parameters: computed once by :meth:`GPHead.state`, used for many rows."""
 
     priors: tuple[Prior, ...]
     tables: tuple[MarginalTables, ...]
 
 
 class AdditiveGPs(nn.Module):
-    """One GP on each group of features; the parameters are those of :class:`~svdkl.gp.head.GPHead`."""
+    """One GP on each group of features. :class:`~svdkl.gp.head.GPHead` explains the parameters."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class AdditiveGPs(nn.Module):
 
     @property
     def num_gps(self) -> int:
-        """J."""
+        """J, the number of GPs."""
         return len(self.groups)
 
     def members(self) -> list["Bank"]:
@@ -109,7 +109,7 @@ class AdditiveGPs(nn.Module):
         return Marginals(self._in_order([p.mean for p in parts]), self._in_order([p.variance for p in parts]))
 
     def prior_marginals(self, h: Float[Tensor, "B Q"], state: HeadState) -> Marginals:
-        """The same under the prior."""
+        """Mean and variance of each f_ij under the prior."""
         h = self.enter(h)
         parts = [
             bank.gps.prior_tables(prior, h.dtype).at(p, self.interpolation)
@@ -144,8 +144,6 @@ class AdditiveGPs(nn.Module):
         """Posterior covariance of f_j between two sets of rows: M S M'^T."""
         return self._covariance(h, other, gp, prior=False)
 
-    # ---------------------------------------------------------------------------------------------------- internal
-
     def _dtype(self) -> torch.dtype:
         return torch.promote_types(self.bounding.location.dtype, torch.float32)
 
@@ -168,7 +166,7 @@ class AdditiveGPs(nn.Module):
         return [bank.positions(z) for bank in self.members()]
 
     def share_left(self, h: Tensor) -> Tensor:
-        """What the data had left of each GP's variance when its prior was recentred."""
+        """The share of each GP's prior variance that the data had left when the prior was recentred."""
         places = self.positions(self.enter(h))
         parts = [interpolate(bank.gps.share_left, p) for bank, p in zip(self.members(), places, strict=True)]
         return self._in_order(parts).clamp(0, 1)
@@ -192,12 +190,12 @@ class AdditiveGPs(nn.Module):
 
 
 def require_positive(name: str, value: int) -> None:
-    """A ValueError for numbers below 1."""
+    """Raise a ValueError for a number below 1."""
     if value < 1:
         raise ValueError(f"Expected {name} of at least 1, got {value}.")
 
 
 def require_choice(name: str, value: str, choices: Sequence[str]) -> None:
-    """A ValueError for what is none of the choices."""
+    """Raise a ValueError for a value that is none of the choices."""
     if value not in choices:
         raise ValueError(f"Expected {name} to be one of {', '.join(choices)}, got {value!r}.")

@@ -1,10 +1,10 @@
 """Which combinations of features training has seen.
 
-Each GP of the head sees one feature or a few, and cannot tell that features which are all usual never came together.
-A GP on all of them at once can: given the features of some training rows, what is left of its variance at a new row?
-Only the direction of a row counts, as seen from the origin, where rectified units are off, each feature in units of its
-root mean square, or of a share of the usual feature's if that is more. How far out a row lies is what the head's own
-GPs know.
+Each GP of the head sees one feature or a few. It cannot tell that features which are all usual never came together. A
+GP on all features at once can: given the features of some training rows, how much of its variance is left at a new row?
+Only the direction of a row counts, seen from the origin, where rectified units are off. How far out a row lies is known
+to the head's own GPs. Each feature is in units of its root mean square, or of a share of the usual feature's if that is
+larger.
 """
 
 import math
@@ -15,8 +15,8 @@ from torch import nn
 
 from svdkl.shapes import Float, Tensor
 
-MOST_ROWS = 1024
-NO_DIRECTION = 1e-3  # mean square of a row, below which it has less and less of a direction
+MOST_ROWS = 1024  # rows remembered at most: factorising their covariance takes a moment
+NO_DIRECTION = 1e-3  # A row with a mean square below this, near the origin, has less and less of a direction.
 
 
 class Familiarity(nn.Module):
@@ -32,7 +32,7 @@ class Familiarity(nn.Module):
         Smallest unit of a feature, as a share of the usual feature's: units of a network that are hardly ever on would
         otherwise outweigh all others.
 
-    The defaults were chosen on classes of the training images of MNIST and CIFAR-10 that a network had not been shown.
+    The form and the steepness were chosen on classes of MNIST and CIFAR-10 that a network had not been shown.
 
     Attributes
     ----------
@@ -52,9 +52,9 @@ class Familiarity(nn.Module):
 
     @torch.no_grad()
     def remember(self, h: Float[Tensor, "B Q"], share: float = 1.0) -> None:
-        """Remember rows in random order: these for a share of the memory, for the rest of it those of before.
+        """Remember rows, given in random order, in a share of the memory; the rest keeps rows remembered before.
 
-        Of rows of before only the features are known, as the network gave them then.
+        Rows remembered before keep the features that the network gave them then.
         """
         new = h.detach()[:MOST_ROWS].to(self.rows)
         if not bool(torch.isfinite(new).all()):
@@ -76,7 +76,7 @@ class Familiarity(nn.Module):
 
     @torch.no_grad()
     def usual(self) -> Float[Tensor, "B"]:
-        """Strangeness of each remembered row to the others: what new rows like those of training have."""
+        """Strangeness of each remembered row given all others; new rows like those of training have such values."""
         if len(self.rows) < 2:
             return self.rows.new_zeros(len(self.rows))
         return self._known_now().variance_without_itself().to(self.rows.dtype)
@@ -97,7 +97,7 @@ class Familiarity(nn.Module):
         return super()._apply(*arguments, **options)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
-        # One that was trained remembers, one that is built does not; models of before knew no memory at all.
+        # A trained model remembers rows, a new one does not yet, so their sizes differ.
         rows = state_dict.setdefault(f"{prefix}rows", self.rows)
         if rows.dim() == 2 and rows.shape[1] == self.rows.shape[1] and len(rows) != len(self.rows):
             self.rows = self.rows.new_empty(rows.shape)
@@ -106,7 +106,7 @@ class Familiarity(nn.Module):
 
 
 class _Known:
-    """What follows from the remembered rows, once."""
+    """Everything that follows from the remembered rows, computed once."""
 
     def __init__(self, rows: Tensor, noise: float, steepness: float, smallest_scale: float) -> None:
         self.noise, rows = noise, rows.double()
@@ -121,21 +121,21 @@ class _Known:
         self.root = torch.linalg.cholesky(covariance)
 
     def variance(self, h: Tensor) -> Tensor:
-        """Posterior variance of a GP of variance 1."""
+        """Posterior variance of a GP with prior variance 1."""
         covariance = torch.exp(-self.rate * self._distances(self._direction(h.double())))
         explained = torch.linalg.solve_triangular(self.root, covariance.mT, upper=False).square().sum(0)
         return (1 - explained).clamp(0, 1)
 
     def variance_without_itself(self) -> Tensor:
-        """The same at each remembered row, given all others."""
+        """Posterior variance at each remembered row, given all others."""
         return (1 / torch.cholesky_inverse(self.root).diagonal() - self.noise).clamp(0, 1)
 
     def _direction(self, h: Tensor) -> Tensor:
-        """With a mean square of 1, but for rows near the origin."""
+        """Scale rows to a mean square of 1, except rows near the origin."""
         h = h * self.factor
         return h / (h.square().mean(1, keepdim=True) + NO_DIRECTION).sqrt()
 
     def _distances(self, directions: Tensor) -> Tensor:
-        """Squared, of a feature on average, to all remembered rows."""
+        """Mean squared distances over the features, to all remembered rows."""
         sizes = directions.square().mean(1)[:, None] + self.directions.square().mean(1)
         return (sizes - 2 / directions.shape[1] * directions @ self.directions.mT).clamp_min(0)

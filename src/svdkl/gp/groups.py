@@ -1,7 +1,4 @@
-"""Which features each GP sees: Q features in J groups of D.
-
-GPs of one number of dimensions in a head, and how they read its features.
-"""
+"""Which features each GP sees: Q features in J groups, and the bank of all GPs whose groups are of one size."""
 
 from collections.abc import Sequence
 from numbers import Integral
@@ -17,7 +14,7 @@ Groups = tuple[tuple[int, ...], ...]
 
 
 def make_groups(num_features: int, dims_per_gp: int = 1, groups: Sequence[Sequence[int]] | None = None) -> Groups:
-    """The groups given, checked, or consecutive runs of ``dims_per_gp`` features."""
+    """Check the given groups, or make consecutive groups of ``dims_per_gp`` features."""
     if groups is None:
         if not 1 <= dims_per_gp <= num_features or num_features % dims_per_gp:
             raise ValueError(
@@ -59,7 +56,7 @@ class Bank(nn.Module):
         self.axes_alike = len(set(bounds)) == 1
 
     def positions(self, z: Float[Tensor, "B Q"]) -> Float[Tensor, "B J D"]:
-        """From coordinates in (-1, 1) to positions in grid points."""
+        """Turn coordinates in (-1, 1) into positions in grid points."""
         # Where each feature has its own GP, a plain view: indexing would cost as much as all the rest.
         chosen = z.unsqueeze(-1) if self.one_each else z[:, self.features]
         if self.axes_alike:  # numbers, since to make tensors of them takes as long as the product
@@ -68,7 +65,7 @@ class Bank(nn.Module):
 
 
 def lattice_sizes(grid_size: int | Sequence[int], num_dims: int) -> tuple[int, ...]:
-    """m_1, ..., m_D from one number or one an axis, checked."""
+    """Check m_1, ..., m_D, given as one number for all axes or as one for each."""
     sizes = tuple(grid_size) if isinstance(grid_size, Sequence) else (grid_size,) * num_dims
     if not all(isinstance(size, Integral) for size in sizes):
         raise ValueError(f"Expected whole numbers of grid points, got {grid_size!r}.")

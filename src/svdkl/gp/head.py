@@ -31,9 +31,9 @@ from svdkl.shapes import Float, Tensor
 
 ESTIMATORS = ("marginal", "joint")
 LAYOUTS = ("features", "outputs")
-POINTS_OF_OUTPUTS, POINTS_OF_GPS = 64, 128  # of a prediction
-MOST_POINTS = 1024  # that are taken for the sake of exact moments
-# Latent values held at a time in a prediction: on a CPU those that stay in its cache, else 128 MiB of float32.
+POINTS_OF_OUTPUTS, POINTS_OF_GPS = 64, 128  # points of a prediction: more where they have more dimensions
+MOST_POINTS = 1024  # points at most for the sake of exact moments, since their number multiplies a prediction's cost
+# Latent values held at a time in a prediction: as many as stay in a CPU's cache, elsewhere 128 MiB of float32.
 POINTS_IN_CACHE, POINTS_IN_MEMORY = 2**20, 2**25
 
 
@@ -43,47 +43,47 @@ class GPHead(Head):
     Parameters
     ----------
     num_features
-        Q.
+        Q, the number of features.
     num_outputs
-        C: classes, or targets.
+        C, the number of classes or targets.
     likelihood
         "softmax", "bernoulli", "gaussian", "student_t", "poisson", "negative_binomial", a
         :class:`~svdkl.likelihoods.Likelihood`, or a function from g to a ``torch.distributions.Distribution``.
     dims_per_gp, groups
-        D, for consecutive groups; or the groups themselves, ``[(0,), (1, 2), ...]``, of one or several sizes.
+        D features a GP, in consecutive groups; or the groups themselves, ``[(0,), (1, 2), ...]``, of any sizes.
     gps
         "features": GPs on groups of features, a mixing matrix of C x J. "outputs": the paper's form, in which the
         network ends in C features, one GP an output, and mixing starts at the identity.
     grid_size
-        m_d, for all axes, or one for each.
+        m_d, the number of lattice points: one number for all axes, or one for each.
     kernel
         "rbf", "matern12", "matern32", "matern52", "rational_quadratic", "periodic", "spectral_mixture", a kernel
-        module, a stationary gpytorch kernel; or one an axis.
+        module, a stationary gpytorch kernel; or one for each axis.
     posterior
-        Family of q(u): "cholesky", "banded", "mean_field", or "auto": axis by axis, Cholesky below 256 points, banded
-        from there on.
+        Family of q(u): "cholesky", "banded", "mean_field", or "auto": Cholesky for axes below 256 points, banded for
+        longer ones.
     whitened
         Whether q is parameterised relative to the prior.
     prior
-        Form of the prior's factors: "toeplitz", "circulant" or "auto".
+        Form of the prior's factors: "toeplitz", "circulant", or "auto": circulant for axes of 256 points and more.
     estimator, num_samples
-        How the expected log likelihood is estimated in training: "marginal" or "joint", with T samples where samples
-        are needed.
+        How training estimates the expected log likelihood: "marginal", row by row, or "joint", by draws of whole
+        functions; with T samples where samples are needed.
     num_points
         Quasi-random points of a prediction, where the likelihood needs them; at least two for each of their dimensions,
-        up to 1,024. The dimensions are the outputs, or the GPs where these are fewer than twice as many; None stands
-        for 64 points and for 128.
+        up to 1,024. Their dimensions are the outputs, or the GPs if these are fewer than twice as many. None stands
+        for 64 points in the first case, for 128 in the second.
     interpolation
-        What computes the marginals: "eager", "cpu" (compiled loops), "triton" (for GPUs), or "auto", the fastest for
-        where the features lie. All give the same numbers, up to rounding.
+        How marginals are computed: "eager", "cpu" (compiled loops), "triton" (GPUs), or "auto", the fastest on the
+        features' device. All give the same numbers, up to rounding.
     learn_bounds
-        Whether the ranges of the features are learned on from where the data have put them.
+        Whether the features' ranges are trained, starting from the ranges that the data set.
     jitter
         Relative jitter of the prior's factors.
     posterior_scale
         Standard deviation of q(u) at the start, relative to the prior's where whitened.
     familiarity
-        What remembers which features come together, where its defaults are not wanted.
+        The memory of which features come together; None for one with the default numbers.
     """
 
     def __init__(

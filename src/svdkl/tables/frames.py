@@ -1,4 +1,4 @@
-"""Tables of numpy, pandas, polars and pyarrow, and how a column of each is read.
+"""Read the columns of numpy, pandas, polars and pyarrow tables.
 
 A library is never imported here unless the table is its own.
 """
@@ -10,20 +10,25 @@ from typing import Any, Literal
 
 import numpy as np
 
-from svdkl.tables.column import Array, Column, Storage, read_array, read_numbers, read_text, some, unreadable, written
+from svdkl.tables.column import (
+    Array,
+    Column,
+    Index,
+    Storage,
+    read_array,
+    read_numbers,
+    read_text,
+    some,
+    unreadable,
+    written,
+)
 
 SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 
 @dataclass(frozen=True)
 class Frame:
-    """A table of one library, as it was given.
-
-    Attributes
-    ----------
-    names
-        The names of the columns; x0, x1, ... for arrays, which have none.
-    """
+    """A table of one library, as it was given. The columns of arrays are called x0, x1, ..."""
 
     library: Literal["numpy", "pandas", "polars", "pyarrow"]
     table: Any
@@ -47,9 +52,10 @@ class Frame:
             case "pyarrow":
                 return read_arrow(name, self.table.column(place))
 
-    def part(self, start: int, stop: int) -> "Frame":
-        """Cut out the rows from ``start`` to before ``stop``; nothing is copied."""
-        rows = slice(start, stop)
+    def cut(self, rows: Index | slice) -> "Frame":
+        """Cut out these rows; a slice copies nothing."""
+        if self.library == "pyarrow" and not isinstance(rows, slice):
+            return replace(self, table=self.table.take(rows))
         return replace(self, table=self.table.iloc[rows] if self.library == "pandas" else self.table[rows])
 
 
@@ -108,7 +114,7 @@ def _read_cells(X: Any) -> Array:
 
 
 def read_pandas(name: str, series: Any) -> Column:
-    """A column of a pandas DataFrame."""
+    """Read a column of a pandas DataFrame."""
     pandas, dtype = sys.modules["pandas"], series.dtype
     if isinstance(dtype, np.dtype | pandas.SparseDtype):
         return read_array(name, series.to_numpy())
@@ -134,7 +140,7 @@ def read_pandas(name: str, series: Any) -> Column:
 
 
 def read_polars(name: str, series: Any) -> Column:
-    """A column of a polars DataFrame."""
+    """Read a column of a polars DataFrame."""
     polars, dtype = sys.modules["polars"], series.dtype
     missing = series.is_null().to_numpy() if series.null_count() else None
     if dtype == polars.Null:
@@ -165,7 +171,7 @@ def read_polars(name: str, series: Any) -> Column:
 
 
 def read_arrow(name: str, chunks: Any) -> Column:
-    """A column of a pyarrow Table."""
+    """Read a column of a pyarrow Table."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -200,14 +206,14 @@ def _read_dictionary(name: str, chunks: Any, storage: Storage) -> Column:
     import pyarrow.compute as pc
 
     array = chunks.unify_dictionaries().combine_chunks()
-    if isinstance(array, pa.ChunkedArray):  # of no chunks
+    if isinstance(array, pa.ChunkedArray):  # there were no chunks
         return read_text(name, [], None, storage)
     codes = pc.fill_null(array.indices.cast(pa.int64()), -1).to_numpy()
     return _with_labels(name, codes, array.dictionary.to_pylist(), storage)
 
 
 def _with_labels(name: str, codes: Array, labels: list[Any], storage: Storage) -> Column:
-    """A column from positions in a list of labels, below zero where missing."""
+    """Read a column from positions in a list of labels; they are below zero where values are missing."""
     # Labels may be missing themselves, and two of them the same text, such as 1 and 1.0.
     texts = [None if label is None or label != label else written(label) for label in labels]
     distinct = read_array(name, np.array(texts, dtype=object))

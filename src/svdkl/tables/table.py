@@ -7,25 +7,14 @@ from svdkl.tables.frames import Frame, open_frame
 
 
 class Table:
-    """Named columns, each of which is converted when it is first asked for, and kept.
-
-    Tables that :meth:`take` makes share the converted columns.
-
-    Parameters
-    ----------
-    frame
-        The table as it was given.
-    converted
-        The converted columns of the whole frame by their positions.
-    rows
-        The rows of the frame that this table has, in their order; None for all.
+    """All rows of a frame, or some of them; a column is converted when it is first asked for, and kept.
 
     Attributes
     ----------
     names, num_rows
         The names of the columns, and the number of rows.
     named
-        Whether the names are the table's own. Arrays have none: their columns are called x0, x1, ...
+        Whether the names are the table's own. The columns of arrays are called x0, x1, ...
     """
 
     def __init__(self, frame: Frame, converted: dict[int, Column] | None = None, rows: Index | None = None) -> None:
@@ -35,24 +24,25 @@ class Table:
         self.num_rows = frame.num_rows if rows is None else len(rows)
 
     def column(self, place: int) -> Column:
-        """Return the column at a place, converted."""
+        """Return the column at a place."""
         if place not in self._converted:
             self._converted[place] = self._frame.read(place)
         column = self._converted[place]
         return column if self._rows is None else column.take(self._rows)
 
     def take(self, rows: Index) -> "Table":
-        """Return a view of these rows, in this order: it keeps no columns of its own."""
+        """Return a view of these rows, in this order; it shares the converted columns and keeps none of its own."""
         return Table(self._frame, self._converted, rows if self._rows is None else self._rows[rows])
 
     def part(self, start: int, stop: int) -> "Table":
-        """Return the rows from ``start`` to before ``stop``, which are converted on their own, in little memory.
-
-        Of a table that :meth:`take` made, they are a view.
-        """
+        """Return the rows from ``start`` to before ``stop``, which are converted on their own unless in a view."""
         if self._rows is None:
-            return Table(self._frame.part(start, stop))
+            return Table(self._frame.cut(slice(start, stop)))
         return Table(self._frame, self._converted, self._rows[start:stop])
+
+    def cut(self, rows: Index) -> "Table":
+        """Return these rows, converted on their own: no value of another row can change a type or be refused."""
+        return Table(self._frame.cut(rows if self._rows is None else self._rows[rows]))
 
 
 def open_table(X: Any) -> Table:

@@ -1,7 +1,7 @@
-"""The running average of a module's weights: what is scored, kept and used; the weights themselves are what is trained.
+"""The running average of a module's weights: the optimiser moves the weights, the average is scored, kept and used.
 
-Single states along the path of a stochastic optimiser lie around a better one; their average is near it long before
-small steps would get there.
+A stochastic optimiser's states lie around a better state. Their average is near that one long before smaller steps
+would get there.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ class Average:
     Parameters
     ----------
     decay
-        Share of the average that a step leaves; 0 for the weights as they are.
+        The average keeps this share of itself in every step; 0 for the weights as they are.
     start
         After n steps the share is n / (n + start) at most, so that the average soon forgets the first weights.
     """
@@ -32,14 +32,14 @@ class Average:
 
     @torch.no_grad()
     def update(self) -> None:
-        """Take in the module's present weights."""
+        """Add the module's present weights to the average."""
         self.steps += 1
         decay = min(self.decay, self.steps / (self.start + self.steps))
         torch._foreach_lerp_(list(self._mean.values()), list(self._live.values()), 1 - decay)
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
-        """The module with the averaged weights."""
+        """Let the module have the averaged weights inside a ``with`` block."""
         self._swap()
         try:
             yield
@@ -47,11 +47,11 @@ class Average:
             self._swap()
 
     def tensors(self) -> list[Tensor]:
-        """The averaged weights themselves."""
+        """The averaged weights themselves, not copies."""
         return list(self._mean.values())
 
     def state(self) -> dict[str, Tensor]:
-        """The averaged weights by name."""
+        """Copies of the averaged weights by name."""
         return {name: mean.clone() for name, mean in self._mean.items()}
 
     def load(self, state: dict[str, Tensor], steps: int) -> None:

@@ -12,8 +12,8 @@ from svdkl.gp.elbo import Part
 from svdkl.shapes import Tensor
 from svdkl.training.distributed import WorkerGroup
 
-EVALUATION_ROWS = 16_384  # at a time,
-EVALUATION_NUMBERS = 2**20  # and of images as many as hold so many numbers: their layers are large
+EVALUATION_ROWS = 16_384  # rows evaluated at a time, so that memory does not grow with the table
+EVALUATION_NUMBERS = 2**20  # numbers in the images evaluated at a time: the layers of their networks are large
 
 
 class Rows(NamedTuple):
@@ -22,19 +22,19 @@ class Rows(NamedTuple):
     x: Tensor
     y: Tensor
     weight: Tensor | None = None
-    part: Part | None = None  # where they stand in a batch that several processes share
+    part: Part | None = None  # where they stand in a batch that several workers share
 
     def take(self, index: Tensor | slice, part: Part | None = None) -> "Rows":
-        """These rows, in this order."""
+        """Choose rows, in the order of the index."""
         return Rows(self.x[index], self.y[index], None if self.weight is None else self.weight[index], part)
 
     def to(self, device: torch.device) -> "Rows":
-        """The same rows on a device."""
+        """Copy the rows to a device."""
         weight = None if self.weight is None else self.weight.to(device)
         return Rows(self.x.to(device), self.y.to(device), weight, self.part)
 
     def fingerprint(self) -> int:
-        """A number that other rows will not have."""
+        """A checksum of all numbers, by which other rows are told from these."""
         number = 0
         for tensor in (self.x, self.y, self.weight):
             if tensor is not None:
@@ -46,48 +46,48 @@ class Rows(NamedTuple):
 
 
 class Source(ABC):
-    """Rows to train on, epoch by epoch. Epochs come out the same for the same seeds, whatever was read before."""
+    """Rows to train on, epoch by epoch. An epoch depends on its number and the seed, not on what was read before."""
 
-    num_rows: int  # N, of all processes
+    num_rows: int  # N, of all workers together
     device: torch.device
     waited: float = 0.0  # seconds that training has waited for rows so far
 
     @property
     def facts(self) -> dict[str, int]:
-        """What tells a run on these rows from others."""
+        """Numbers by which a checkpoint knows a run on these rows from others."""
         return {"rows": self.num_rows}
 
     @abstractmethod
     def steps(self, batch_size: int) -> int:
-        """Batches of an epoch."""
+        """Count the batches of an epoch."""
 
     @abstractmethod
     def batches(self, epoch: int, batch_size: int, generator: torch.Generator, workers: WorkerGroup) -> Iterator[Rows]:
-        """The share of every batch of an epoch that is for this process; it may be empty in the last ones.
+        """The worker's share of every batch of an epoch; it may be empty in the last batches.
 
         Parameters
         ----------
         epoch
-            Of the run.
+            The epoch's number in the run.
         generator
-            Seeded for this epoch alike in all workers.
+            A generator that all workers have seeded alike for this epoch.
         """
 
     @abstractmethod
     def targets(self) -> tuple[Tensor, Tensor | None]:
-        """Targets and weights of the rows or, where they are too many, of a sample; the same in all workers."""
+        """Targets and weights of all rows, or of a sample where they are too many; alike in all workers."""
 
     @abstractmethod
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
-        """Inputs of so many random rows, the same in all workers."""
+        """Inputs of so many random rows, alike in all workers."""
 
     @abstractmethod
     def mapped(self, function: Callable[[Tensor], Tensor]) -> "Source":
-        """The same rows with a function of their inputs instead of them."""
+        """Replace the inputs of all rows by a function of them."""
 
 
 class InMemory(Source):
-    """Rows that are all there, as contiguous tensors."""
+    """Rows in memory, as contiguous tensors."""
 
     def __init__(self, rows: Rows) -> None:
         self.rows = rows
@@ -96,11 +96,11 @@ class InMemory(Source):
 
     @property
     def facts(self) -> dict[str, int]:
-        """Their number, and what they hold."""
+        """The number of rows, and a checksum of what they hold."""
         return {**super().facts, "fingerprint of the rows": self.rows.fingerprint()}
 
     def steps(self, batch_size: int) -> int:
-        """Batches of an epoch, which goes through each row once."""
+        """Count the batches of an epoch, which goes through each row once."""
         whole, left = divmod(len(self.rows), batch_size)
         return max(1, whole + (left > 1))
 
@@ -118,7 +118,7 @@ class InMemory(Source):
                 yield self.rows.take(index[share], Part(share.start, len(index)))
 
     def targets(self) -> tuple[Tensor, Tensor | None]:
-        """All of them."""
+        """Targets and weights of all rows."""
         return self.rows.y, self.rows.weight
 
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
@@ -126,28 +126,28 @@ class InMemory(Source):
         return self.rows.x[torch.randperm(len(self.rows), generator=generator)[:count]]
 
     def mapped(self, function: Callable[[Tensor], Tensor]) -> "InMemory":
-        """Computed once."""
+        """Compute a function of all inputs once."""
         return InMemory(map_rows(self.rows, function))
 
 
 def _share(workers: WorkerGroup, count: int) -> slice:
-    """A process's part of a batch; a batch that would leave one of them a single row is all for the first."""
+    """A worker's part of a batch; the first worker takes a batch that would leave another one a single row."""
     if count >= 2 * workers.size:
         return workers.share(count)
     return slice(0, count) if workers.first else slice(count, count)
 
 
 def rows_at_once(x: Tensor) -> int:
-    """How many rows to evaluate at a time."""
+    """Count how many rows to evaluate at a time."""
     return EVALUATION_ROWS if x.dim() < 3 else max(1, EVALUATION_NUMBERS // math.prod(x.shape[1:]))
 
 
 @torch.no_grad()
 def map_inputs(x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
-    """A function of rows for all of them, a block at a time."""
+    """Apply a function to all rows, a block at a time."""
     return torch.cat([function(block) for block in x.split(rows_at_once(x))])
 
 
 def map_rows(rows: Rows, function: Callable[[Tensor], Tensor]) -> Rows:
-    """The same rows with a function of their inputs."""
+    """Replace the inputs of rows by a function of them."""
     return Rows(map_inputs(rows.x, function), rows.y, rows.weight, rows.part)

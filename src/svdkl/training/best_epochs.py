@@ -1,10 +1,9 @@
-"""How good a module is on held-out rows, as it is and after the one repair that held-out rows will make anyway.
+"""How good a module is on held-out rows, and which epochs of a stage were the best.
 
-A network that goes on learning tells classes better and better apart and becomes too sure of itself meanwhile. A
-temperature, or the held-out evidence, puts the latter right; so what they are fitted to is best taken from the epoch
-that is best *after* a temperature, which is a later one than that of the best probabilities as they are.
-
-How far a stage of training has come, and its best epochs so far.
+Which epoch do we keep? A network that goes on learning tells classes better and better apart, and becomes too sure of
+itself meanwhile. A temperature or the held-out evidence repairs that. If one of them follows, we keep the epoch with
+the lowest held-out score *after* a temperature; if the module is used as it is, the epoch with the lowest score as it
+is. Both are tracked in every stage, and a stage ends when neither has become better for ``patience`` epochs.
 """
 
 import math
@@ -21,12 +20,13 @@ from svdkl.training.averaging import Average
 from svdkl.training.batches import Rows, rows_at_once
 from svdkl.training.checkpoint import Snapshot, optimiser_tensors, restore_optimiser
 from svdkl.training.distributed import ALONE, WorkerGroup
-from svdkl.training.guard import snapshot
+from svdkl.training.optimisers import snapshot
 
 AS_IS, SCALED = "as it is", "scaled"
-LOG_TEMPERATURES = torch.arange(-16, 25, dtype=torch.float64) / 16  # from 0.37 to 4.5
+# Temperatures from 0.37 to 4.5: two deviations of their prior below 1, and three above, where networks are.
+LOG_TEMPERATURES = torch.arange(-16, 25, dtype=torch.float64) / 16
 
-PARTS = ("module", "optimiser", "average")  # of a standing, that are tensors
+PARTS = ("module", "optimiser", "average")  # the groups of tensors of a standing
 NOW = "now"  # the name of the latest standing in a snapshot; others have their epoch's number
 
 
@@ -34,10 +34,10 @@ class Score(NamedTuple):
     """Mean negative log predictive probabilities of held-out rows."""
 
     as_is: float
-    scaled: float | None  # by the likeliest temperature, with what its prior takes; None where there are no classes
+    scaled: float | None  # with the likeliest temperature, less its log prior; None where there are no classes
 
     def by(self, criterion: str) -> float:
-        """The one that is asked for, or that there is."""
+        """The score by a criterion; as it is where there is no other."""
         return self.as_is if criterion == AS_IS or self.scaled is None else self.scaled
 
 
@@ -49,18 +49,19 @@ def held_out_score(
     workers: WorkerGroup = ALONE,
     temperature_spread: float = 0.5,
 ) -> Score:
-    """Score the held-out rows, of which each process takes its share.
+    """Score the held-out rows, of which each worker takes its share.
 
     Parameters
     ----------
     log_predictive
-        Log p(y_i) of each row.
+        A function from rows to log p(y_i) of each.
     probabilities
-        Of all classes, (rows, C), where the targets are labels 0..C-1; they say it all then.
+        A function from rows to the probabilities of all classes, (rows, C), where targets are labels 0..C-1. It is
+        then the only one that is called.
     temperature_spread
         Deviation of log T before any row is seen: rows that are all predicted right have no best T above zero.
     """
-    # Weights, the loss as it is, and that of each temperature.
+    # The sums of the weights, of the loss as it is, and of the loss with each temperature.
     numbers = torch.zeros(2 + (0 if probabilities is None else len(LOG_TEMPERATURES)), dtype=torch.float64)
     for index in torch.arange(len(held_out))[workers.share(len(held_out))].split(rows_at_once(held_out.x)):
         rows = held_out.take(index)
@@ -82,7 +83,7 @@ def held_out_score(
 
 
 def _losses(probabilities: Float[Tensor, "B C"], labels: Tensor, weight: Float[Tensor, "B"]) -> Tensor:
-    """-Σ_i weight_i log p_i(y_i) of p as it is, and of p^(1/T), normalised, for each temperature."""
+    """Return -Σ_i weight_i log p_i(y_i) for p as it is, and for the normalised p^(1/T) of each temperature T."""
     log_p = probabilities.clamp_min(torch.finfo(probabilities.dtype).tiny).log()
     chosen = log_p.gather(1, labels.long().unsqueeze(1)).squeeze(1)
     losses = [-float((weight * chosen).sum())]
@@ -93,7 +94,7 @@ def _losses(probabilities: Float[Tensor, "B C"], labels: Tensor, weight: Float[T
 
 
 def _lowest(losses: list[float]) -> float:
-    """The least of a smooth function whose values are given: that of the parabola through the three around it."""
+    """The least value of a smooth function on a grid: of the parabola through the lowest point and its neighbours."""
     at = min(range(len(losses)), key=losses.__getitem__)
     if not 0 < at < len(losses) - 1 or not all(map(math.isfinite, losses[at - 1 : at + 2])):
         return losses[at]
@@ -108,7 +109,7 @@ def _finite(score: float) -> float:
 
 @dataclass(frozen=True)
 class Standing:
-    """Everything that the next step depends on, beside the data: a stage goes on from it, and so may the next stage."""
+    """Everything that the next step depends on, beside the data: this stage or the next one can go on from it."""
 
     module: dict[str, Tensor]
     optimiser: dict[str, Tensor]
@@ -117,19 +118,19 @@ class Standing:
 
     @classmethod
     def of(cls, module: nn.Module, optimiser: torch.optim.Optimizer, average: Average) -> "Standing":
-        """A copy of how things stand."""
+        """Copy how things stand."""
         moments = {name: tensor.clone() for name, tensor in optimiser_tensors(optimiser, module).items()}
         return cls(snapshot(module), moments, average.state(), average.steps)
 
     def take_up(self, module: nn.Module, optimiser: torch.optim.Optimizer, average: Average) -> None:
-        """Let things stand so again."""
+        """Give module, optimiser and average these numbers again."""
         module.load_state_dict(self.module)
         restore_optimiser(optimiser, module, self.optimiser)
         average.load(self.average, self.averaged_steps)
 
     @property
     def averaged(self) -> dict[str, Tensor]:
-        """The module with its averaged weights."""
+        """The module's state with averaged weights."""
         return {**self.module, **self.average}
 
 
@@ -138,13 +139,13 @@ class Best:
     """The best epoch by a criterion, and how things stood then."""
 
     score: float
-    epoch: int  # how many had been done
+    epoch: int  # epochs done by then; 0 stands for the start of the stage
     standing: Standing
 
 
 @dataclass
 class Progress:
-    """Epochs of a stage, of at most so many, which ends when no score has become better for ``patience`` of them."""
+    """How far a stage is. It ends after ``most`` epochs, or when no score was better for ``patience`` epochs."""
 
     most: int
     patience: int
@@ -158,7 +159,7 @@ class Progress:
         return self.epoch >= self.most or since_best >= self.patience
 
     def note(self, score: Score, standing: Callable[[], Standing]) -> None:
-        """Keep how things stand, if a score is the best so far."""
+        """Keep how things stand if a score is the best so far."""
         better = [
             criterion
             for criterion in (AS_IS, SCALED)
@@ -169,11 +170,11 @@ class Progress:
             self.best |= {criterion: Best(score.by(criterion), self.epoch, now) for criterion in better}
 
     def standings(self) -> dict[str, Standing]:
-        """At the best epochs, by criterion; one and the same where these are."""
+        """How things stood at the best epochs, by criterion; one object where both have the same epoch."""
         return {criterion: best.standing for criterion, best in self.best.items()}
 
     def snapshot(self, stage: str, now: Standing, beside: Mapping[str, Any]) -> Snapshot:
-        """Everything that the next epoch depends on; an epoch that is best by both criteria is in it once."""
+        """Collect everything that the next epoch depends on; an epoch that is best by both criteria is stored once."""
         standings = {NOW: now, **{str(best.epoch): best.standing for best in self.best.values()}}
         tensors = {f"{key}.{part}": getattr(of, part) for key, of in standings.items() for part in PARTS}
         numbers = {
@@ -185,7 +186,7 @@ class Progress:
         return Snapshot(stage, tensors, {**numbers, **beside})
 
     def restore(self, snapshot: Snapshot) -> Standing:
-        """Take up a snapshot; how things stood then comes back."""
+        """Take up a snapshot, and return how things stood then."""
         numbers = snapshot.numbers
         standings = {
             key: Standing(

@@ -24,7 +24,7 @@ FORMAT = "svdkl-checkpoint-6"
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All that a stage needs to go on: named groups of tensors, and numbers."""
+    """All that a stage needs to go on: named groups of tensors, and plain numbers."""
 
     stage: str
     tensors: dict[str, dict[str, Tensor]]
@@ -37,7 +37,7 @@ class Checkpoint:
     Parameters
     ----------
     run
-        What the run is told, in plain values. A snapshot of a run that was told otherwise is refused.
+        The settings of the run, in plain values. A snapshot of a run with other settings is refused.
     on_save
         Called with every snapshot that is saved.
     """
@@ -130,7 +130,7 @@ def optimiser_tensors(optimiser: torch.optim.Optimizer, module: nn.Module) -> di
 
 
 def restore_optimiser(optimiser: torch.optim.Optimizer, module: nn.Module, tensors: dict[str, Tensor]) -> None:
-    """Give an optimiser the moments of those parameters that bear the same names."""
+    """Give an optimiser the moments of all parameters whose names it has."""
     parameters = dict(module.named_parameters())
     optimiser.state.clear()
     for key, value in tensors.items():

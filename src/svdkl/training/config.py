@@ -1,4 +1,4 @@
-"""What a training run may be told, as one value."""
+"""All settings of a training run, as one value."""
 
 import math
 from dataclasses import dataclass, fields
@@ -80,42 +80,42 @@ class EvidenceConfig:
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """The recipe and its numbers. With every recipe the network may see the same number of epochs in all.
+    """The recipe and its numbers. The network sees the same number of epochs in all recipes.
 
     Attributes
     ----------
     recipe
-        "dnn": the network with its own last layer, for the whole budget. "dnn_plus": the same with one more layer.
-        "dnn_gp": the first, then the head on its frozen features. "svdkl": network first, then all jointly.
+        "dnn": the network with a linear head. "dnn_plus": the same, for a network that has one more layer. "dnn_gp": as
+        "dnn", then GPs on the frozen features. "svdkl": the network first, then network and GPs jointly.
     pretrain_epochs, joint_epochs
-        Budget of the two stages of "svdkl"; early stopping may end each sooner. Plain networks have as many epochs as
-        both; a head on frozen features has ``joint_epochs`` more, with a schedule of its own.
+        Epochs of the two stages of "svdkl" at most; early stopping may end each sooner. Plain networks have as many
+        epochs as both together. GPs on frozen features have ``joint_epochs`` more, with a schedule of their own.
     evidence
-        Whether the head's posterior is fitted once more to the held-out rows (recipes with a head). For classes, epochs
-        are then chosen by their held-out score after a temperature.
+        Whether the posterior is fitted once more to the held-out rows, in recipes with GPs. For classes, epochs are
+        then chosen by their held-out score after a temperature.
     batch_size, joint_batch_size
-        Rows of a step, and of one in which processes take part; as many, if it is None.
+        Rows of a step, and of a step in which GPs take part; None for as many.
     net_rate, variational_rate, kernel_rate
-        Step sizes of the parameter groups at the top of the schedule, which warms up and then falls to the end of the
-        run, whatever its stages. The network's and the mixing's go on falling through the joint stage; posterior and
-        kernels, which are new there, have a schedule of their own. In steps of ``joint_batch_size`` rows all are larger
-        by the root of what these are to ``batch_size``.
+        Step sizes at the top of the schedule, which warms up and then falls to the end of the run. Rates of the network
+        and the mixing go on falling through the joint stage. Posterior and kernels are new there and have a schedule of
+        their own. A step of k times as many rows has rates larger by the root of k.
     patience
-        Epochs without a better held-out score after which a stage ends.
+        A stage ends after so many epochs without a better held-out score.
     averaging
-        Decay of the running average of all weights, which is what is scored and kept, in a step of ``batch_size`` rows;
-        0 for none.
+        Decay of the running average of all weights, in a step of ``batch_size`` rows; 0 for none. The average is
+        scored and kept. 0.998 reaches back over 500 steps: single states lie around a better one, and their average
+        is near it long before small steps would get there.
     averaging_start
-        Until the average reaches back as far as its decay says, it reaches back over one step in so many of all. So
-        the first, poor weights are soon forgotten.
+        After n steps the decay is n / (n + averaging_start) at most, so that the first, poor weights are soon
+        forgotten.
     kernel_every
-        Kernels take part in one step of so many. They change slowly, and the gradient of their factors is a notable
-        part of what a head costs.
+        Kernels take part in one step of so many: they change slowly, and their gradient is a notable part of the cost
+        of a head.
     clip
         Largest norm of the gradient.
     temperature_spread
-        Prior deviation of the logarithm of the temperature that held-out scores are computed with. Rows that are all
-        predicted right would have no best temperature above zero.
+        Prior deviation of the logarithm of the temperature in held-out scores. Without a prior, rows that are all
+        predicted right have no best temperature above zero.
     warm_start_config, evidence_config
         The numbers of the second and the fourth stage.
     """
@@ -154,15 +154,15 @@ class TrainingConfig:
 
     @property
     def epochs(self) -> int:
-        """Of the network, and so of the schedule of its rates."""
+        """Epochs of the network at most, and so of the schedule of its rates."""
         return self.pretrain_epochs + self.joint_epochs
 
     @property
     def network_epochs(self) -> int:
-        """Of the first stage: those before a head joins, else all."""
+        """Epochs of the first stage: before GPs join the network, or all."""
         return self.pretrain_epochs if self.recipe == "svdkl" else self.epochs
 
     @property
     def epochs_in_all(self) -> int:
-        """Of all stages, one after the other."""
+        """Epochs of all stages together."""
         return self.network_epochs + (self.joint_epochs if self.recipe in WITH_HEAD else 0)

@@ -1,8 +1,8 @@
-"""The processes that train one model together, by plain torch.distributed.
+"""Several workers train one model together, by plain torch.distributed.
 
-Each process has a share of every batch and the whole model. A step's gradient is the sum over the rows of the batch in
-all workers, divided by their number: what one process with the whole batch would have. So nothing else in training
-depends on how many processes there are: neither the batch size that the user typed, nor the weight of the KL.
+Each worker is a process of the operating system with the whole model and a share of every batch. The gradients of all
+workers are summed and divided by the rows of the whole batch, which is the gradient that a single worker would have. So
+nothing else in training depends on the number of workers: not the batch size that the user typed, not the KL's weight.
 """
 
 import os
@@ -19,21 +19,23 @@ from torch import nn
 from svdkl.shapes import Tensor
 
 T = TypeVar("T")
-SILENCE = timedelta(minutes=30)  # after which a process that does not answer counts as lost
+SILENCE = timedelta(
+    minutes=30
+)  # A worker that does not answer for so long counts as lost: writing a file can take a while.
 
 
 class LostProcessError(RuntimeError):
-    """Another process of the group has ended or does not answer."""
+    """Another worker of the group has ended or does not answer."""
 
 
 @dataclass(frozen=True)
 class WorkerGroup:
-    """One process among all that train together. With ``size`` 1 nothing is sent anywhere.
+    """The workers that train together, seen from one of them. A single worker sends nothing anywhere.
 
     Attributes
     ----------
     rank, size
-        The number of this process, and how many there are.
+        The number of this worker, and how many there are.
     """
 
     rank: int = 0
@@ -41,34 +43,34 @@ class WorkerGroup:
 
     @property
     def first(self) -> bool:
-        """Whether this is the one that writes."""
+        """Whether this worker is the one that writes files."""
         return self.rank == 0
 
     def share(self, count: int) -> slice:
-        """The contiguous part of so many things that is for this process; the parts differ by one at most."""
+        """The worker's contiguous part of so many things; the parts of all workers differ by one thing at most."""
         return slice(count * self.rank // self.size, count * (self.rank + 1) // self.size)
 
     def mean_gradient(self, parameters: Sequence[nn.Parameter], loss: float, num_rows: int) -> float:
-        """Turn this process's gradients of a mean over its rows into those of the mean over all rows, and its loss too.
+        """Replace the gradients of this worker's mean loss by the gradients of the mean over all workers' rows.
 
         Parameters
         ----------
         loss
-            Of this process; not finite if there is no gradient to trust, which then holds for all workers.
+            This worker's mean loss. If it is not finite, no worker takes a step.
         num_rows
-            That the mean was taken over; a process without rows in the last batch takes part with 0.
+            Rows that the mean was taken over; a worker without rows in the last batch takes part with 0.
 
         Returns
         -------
         float
-            The mean loss.
+            The mean loss over all rows.
         """
         if self.size == 1:
             return loss
         wanted = [p for p in parameters if p.requires_grad]
         dtype = max((p.dtype for p in wanted), key=lambda kind: torch.finfo(kind).bits)
         device = wanted[0].device
-        # A parameter that the loss does not reach has no gradient in any process, and must not get one of zeros.
+        # A parameter that the loss does not reach has no gradient in any worker, and must not get one of zeros.
         reached = [float(p.grad is not None) for p in wanted]
         total_loss = num_rows * loss if num_rows else 0.0
         numbers = torch.tensor([total_loss, num_rows, *reached], dtype=dtype, device=device)
@@ -87,7 +89,7 @@ class WorkerGroup:
         return float(joined[0]) / rows
 
     def sums(self, numbers: Sequence[float]) -> list[float]:
-        """Sums over all workers."""
+        """Sum each number over all workers."""
         if self.size == 1:
             return list(numbers)
         total = torch.tensor(numbers, dtype=torch.float64, device=_device())
@@ -95,7 +97,7 @@ class WorkerGroup:
         return total.tolist()
 
     def gather(self, value: T) -> list[T]:
-        """What every process has, by rank."""
+        """Collect a value from every worker, in the order of ranks."""
         if self.size == 1:
             return [value]
         values: list[Any] = [None] * self.size
@@ -104,7 +106,7 @@ class WorkerGroup:
 
     @torch.no_grad()
     def equalise(self, tensors: Iterable[Tensor]) -> None:
-        """Give every process the first one's numbers, to the last bit."""
+        """Give every worker the first one's numbers, to the last bit."""
         if self.size == 1:
             return
         for tensor in tensors:
@@ -126,7 +128,7 @@ ALONE = WorkerGroup()
 
 
 def joined() -> WorkerGroup:
-    """The group of processes that this one is in."""
+    """The group that this worker is in; a group of one if torch.distributed has none."""
     if dist.is_available() and dist.is_initialized():
         return WorkerGroup(dist.get_rank(), dist.get_world_size())
     return ALONE
@@ -134,10 +136,10 @@ def joined() -> WorkerGroup:
 
 @contextmanager
 def group(device: str = "auto") -> Iterator[WorkerGroup]:
-    """The group that exists, or the one that torchrun has started this process for, or this process alone.
+    """Join the group that exists, or the group that torchrun has started this worker for, or train alone.
 
-    Workers that train on GPUs, one each, talk through them; others, or more than there are GPUs, do not. Where there
-    are GPUs, a launcher has to say how many processes share them (LOCAL_WORLD_SIZE, as torchrun does).
+    Workers talk through their GPUs where each of them has one. Where there are GPUs, a launcher has to say how many
+    workers share them (LOCAL_WORLD_SIZE, as torchrun does).
     """
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1 or (dist.is_available() and dist.is_initialized()):
@@ -166,7 +168,7 @@ def group(device: str = "auto") -> Iterator[WorkerGroup]:
 
 
 def restarted() -> bool:
-    """Whether torchrun has started this process once more, after one of its group had ended."""
+    """Whether torchrun has started this worker once more, after another one had ended."""
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
 
 

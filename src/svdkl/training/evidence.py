@@ -1,11 +1,9 @@
-"""The noise of real targets in the held-out evidence: where it starts, and what is expected of it.
-
-Stage 4: the head's posterior once more, on rows that the network has not been fitted to.
+"""Stage 4 of the recipe: the head's posterior is fitted once more, to rows that the network has not been fitted to.
 
 A network overfits its training rows, so a posterior fitted to their features is too sure. Here the function learned so
-far becomes the prior's centre, u = centre + amplitude R v, and q(v), starting at the prior, is fitted to held-out rows
-together with the kernel and one temperature, all by the evidence lower bound of those rows. The network stays as it is,
-so its features are computed once.
+far becomes the prior's centre, u = centre + amplitude R v. q(v) starts at the prior and is fitted to held-out rows by
+their evidence lower bound, together with the kernels, the noise of real targets and, for classes, one temperature. The
+network stays as it is, so its features are computed once.
 """
 
 from typing import Any
@@ -19,16 +17,15 @@ from svdkl.model import SVDKL
 from svdkl.shapes import Float, Tensor
 from svdkl.training.batches import Rows, map_rows
 from svdkl.training.config import EvidenceConfig, TrainingConfig
-from svdkl.training.guard import Guard
-from svdkl.training.optimisers import make_optimiser, rate_factor, set_rates
+from svdkl.training.optimisers import Guard, make_optimiser, rate_factor, set_rates
 
-SMALLEST_VARIANCE = 1e-8  # of standardised targets
+SMALLEST_VARIANCE = 1e-8  # of standardised targets: single precision tells no smaller residuals apart
 
 
 class ExpectedNoise:
-    """A noise like that which training ended with, as if so many more rows had shown it.
+    """The noise at the end of training, as if ``num_rows`` more rows had shown it.
 
-    Targets that are not real have no noise, and no such expectation.
+    Only real targets have a noise; for others nothing is expected.
     """
 
     def __init__(self, head: GPHead, num_rows: int) -> None:
@@ -39,7 +36,7 @@ class ExpectedNoise:
             self.variance = self.likelihood.predictive_terms(zero)[1][0].double() if self.likelihood.is_real else None
 
     def penalty(self) -> Tensor | float:
-        """-log p(noise): of the likelihood of these rows."""
+        """Return -log p(noise), up to a constant: the negative log likelihood of those rows."""
         if self.variance is None:
             return 0.0
         residual = self.variance.sqrt().to(self.dtype).unsqueeze(0)
@@ -47,10 +44,9 @@ class ExpectedNoise:
 
     @torch.no_grad()
     def start(self, head: GPHead, rows: Rows, spread: Float[Tensor, "J"]) -> float:
-        """Give the likelihood the noise that the rows show; the share of their spread that makes functions as far off
-        as that.
+        """Give the likelihood the noise that the rows show, and return the noise as a share of the functions' spread.
 
-        Functions that are expected to be off by more would have to be pinned down by a few held-out rows alone.
+        If functions were expected to be off by more, a few held-out rows alone would have to pin them down.
         """
         if self.variance is None:
             return float("inf")
@@ -111,7 +107,7 @@ def rows_of_a_step(head: GPHead, config: EvidenceConfig) -> int:
 
 @torch.no_grad()
 def _spread(head: GPHead, features: Tensor) -> Float[Tensor, "J"]:
-    """Standard deviation of each GP's function over the rows; 1 where it is constant."""
+    """Standard deviation of each GP's function over the rows; 1 where the function is constant."""
     spread = head.gps.marginals(features).mean.double().std(0, correction=0)
     return torch.where(spread > 0, spread, torch.ones_like(spread))
 
@@ -136,7 +132,7 @@ class _Tempered(nn.Module):
         self.log_factor = nn.Parameter(torch.zeros((), dtype=head.mixing.weight.dtype))
 
     def penalty(self) -> Tensor:
-        """-log p(log factor), normal: a few held-out rows that are all predicted well are no proof of certainty."""
+        """Return -log p(log factor) for a normal prior, up to a constant."""
         return 0.5 * (self.log_factor / self.factor_spread).square()
 
     def forward(self, *arguments: Any) -> ELBO:

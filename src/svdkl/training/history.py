@@ -1,7 +1,4 @@
-"""What happened in a run, one record an epoch.
-
-How far a run is: a bar on a terminal, plain lines elsewhere.
-"""
+"""The epochs of a run: kept as records, and shown as a bar on a terminal or as plain lines elsewhere."""
 
 import json
 import sys
@@ -25,10 +22,9 @@ class Epoch:
     held_out_nlp, scaled_nlp
         Mean negative log probability of the held-out rows, as it is and, for classes, with the best temperature.
     seconds, core_seconds
-        On the clock, and of all cores together.
+        Time on the clock, and time of all cores together.
     kept
-        Whether the stage left its module with the weights of this epoch; where it does so of none, with those that it
-        started from.
+        Whether the stage ended with the weights of this epoch. A stage that keeps none ended with those of its start.
     """
 
     stage: str
@@ -44,13 +40,13 @@ class Epoch:
 
 @dataclass
 class History:
-    """All epochs so far; kept in a file of JSON lines too, if there is one."""
+    """All epochs so far, also in a file of JSON lines if ``path`` is given."""
 
     path: Path | None = None
     epochs: list[Epoch] = field(default_factory=list)
 
     def add(self, epoch: Epoch) -> None:
-        """Record an epoch, on disk at once."""
+        """Record an epoch, at once on disk too."""
         self.epochs.append(epoch)
         if self.path is not None:
             with _written_to(self.path), self.path.open("a") as lines:
@@ -68,7 +64,7 @@ class History:
         return [asdict(epoch) for epoch in self.epochs]
 
     def restore(self, epochs: Sequence[dict[str, Any]]) -> None:
-        """Go on from these epochs; what came after them, in a run that was cut off, is forgotten."""
+        """Go on from these epochs; later ones, of a run that was cut off, are forgotten."""
         self.epochs = [Epoch(**epoch) for epoch in epochs]
         self._write_anew()
 
@@ -99,16 +95,16 @@ def _line(epoch: Epoch) -> str:
 
 
 class Display:
-    """Shows the epochs of a run as they come; use it in a ``with`` block and hand :meth:`show` to the training.
+    """A display shows the epochs of a run as they come: use it in a ``with`` block and give :meth:`show` to training.
 
     Parameters
     ----------
     config
-        The run's.
+        The configuration of the run.
     going_on
-        Whether a trained model is trained on, in one stage of all epochs.
+        Whether a trained model is trained further, in one stage of all epochs.
     stream
-        Where to; standard error, so that what a program prints stays its own.
+        Where the epochs are written; by default standard error, so that a program's own output stays separate.
 
     Examples
     --------
@@ -143,7 +139,7 @@ class Display:
         return self
 
     def show(self, epoch: Epoch) -> None:
-        """One more epoch is over."""
+        """Show an epoch that is over."""
         line = f"{epoch.stage} {epoch.epoch}: loss {epoch.train_loss:.4f}, held-out {epoch.held_out_nlp:.4f}"
         if epoch.scaled_nlp is not None:
             line += f" ({epoch.scaled_nlp:.4f} scaled)"

@@ -1,6 +1,6 @@
-"""One stage of training: epochs of minibatches, a held-out score of the averaged weights after each, the best kept.
+"""One stage of training: epochs of minibatches; after each the averaged weights are scored, and the best are kept.
 
-Every recipe's every stage runs through :func:`run_stage`, so that comparisons between them are fair.
+All stages of all recipes run through :func:`run_stage`, so that comparisons between recipes are fair.
 """
 
 import time
@@ -20,24 +20,23 @@ from svdkl.training.best_epochs import AS_IS, Progress, Score, Standing, held_ou
 from svdkl.training.checkpoint import Checkpoint, Snapshot
 from svdkl.training.config import TrainingConfig
 from svdkl.training.distributed import WorkerGroup, joined
-from svdkl.training.guard import Guard
 from svdkl.training.history import Epoch, History
-from svdkl.training.optimisers import Group, choose_groups, make_optimiser, rate_factor, set_rates
+from svdkl.training.optimisers import Group, Guard, choose_groups, make_optimiser, rate_factor, set_rates
 
 
 @dataclass(frozen=True)
 class Stage:
-    """What is trained, on which loss, and how it is scored on held-out rows."""
+    """A module to train, with its loss and its score on held-out rows."""
 
     name: str
     module: nn.Module
     groups: list[Group]
     loss: Callable[[Rows], Tensor]  # of a batch
     log_predictive: Callable[[Rows], Tensor]
-    epochs: range  # of the run's: one schedule of rates spans its stages
+    epochs: range  # which epochs of the run's schedule these are
     batch_size: int
-    probabilities: Callable[[Rows], Tensor] | None = None  # of all classes, where there are any
-    criterion: str = AS_IS  # by which the epoch is chosen that the module is left at
+    probabilities: Callable[[Rows], Tensor] | None = None  # of all classes, where there are classes
+    criterion: str = AS_IS  # which score chooses the epoch that the stage ends with
 
 
 def run_stage(
@@ -51,28 +50,30 @@ def run_stage(
     on_epoch: Callable[[Epoch], None] = lambda epoch: None,
     start: Standing | None = None,
 ) -> dict[str, Standing]:
-    """Train a stage and leave its module with the averaged weights of the best held-out score, the first included.
+    """Train a stage, and leave its module with the averaged weights of the best held-out score, the start included.
 
-    In a group of processes each takes its share of every batch; all end with the same parameters. Whatever the stage's
-    criterion, it ends when no score has become better for so many epochs, so that its epochs do not depend on it.
+    In a group of workers each takes its share of every batch; all end with the same parameters. The stage ends when no
+    score has become better for ``patience`` epochs, so its number of epochs does not depend on the criterion.
+
+    With a checkpoint, the state after every epoch is on disk. A stage that is found there goes on from it, and the
+    result is bit for bit the result of a run that was never interrupted.
 
     Parameters
     ----------
     generator
-        Source of the order of rows and of noise, seeded anew for every epoch.
+        Source of the order of rows and of noise; it is seeded anew for every epoch.
     start
-        Where to go on from; the module as it is, if there is none.
+        How things stood where the stage before ended; None for a fresh optimiser and the module as it is.
 
     Returns
     -------
     dict of Standing
-        At the best epoch, by criterion. With a checkpoint, the state after every epoch is on disk, and a stage that is
-        found there goes on from it: the result is bit for bit that of a run that was never interrupted.
+        How things stood at the best epoch by each criterion.
     """
     workers = joined()
     steps_per_epoch = train.steps(stage.batch_size)
-    network_steps = train.steps(config.batch_size)  # of an epoch: schedule and average count in them
-    as_large = network_steps / steps_per_epoch  # a step of this stage, by the rows that it stands for
+    network_steps = train.steps(config.batch_size)  # an epoch's steps in which schedule and average count
+    as_large = network_steps / steps_per_epoch  # how many such steps a step of this stage stands for
     optimiser = make_optimiser(stage.groups, as_large)
     run_steps, stage_steps = config.epochs * network_steps, len(stage.epochs) * steps_per_epoch
     guard = Guard(stage.module, optimiser, workers)
@@ -130,9 +131,10 @@ def run_stage(
 
 
 def _seed(seed: int, stage: Stage, epoch: int, generator: torch.Generator, workers: WorkerGroup) -> None:
-    """An epoch's random numbers depend on nothing but its place in the run, so a resumed one draws the same.
+    """Seed an epoch by its place in the run alone, so that a resumed epoch draws the same numbers.
 
-    Order and noise come from the generator, alike in all processes; dropout draws from torch's own, each its own.
+    Order and noise come from the generator, alike in all workers. Dropout draws from torch's own generator, which each
+    worker seeds in its own way.
     """
     place = [seed, zlib.crc32(stage.name.encode()), epoch]
     generator.manual_seed(int(np.random.SeedSequence(place).generate_state(1, np.uint64)[0] >> 1))

@@ -24,11 +24,11 @@ from svdkl.training.batches import Rows, Source
 from svdkl.training.distributed import WorkerGroup
 from svdkl.training.parquet_survey import BLOCK_ROWS, Positions, starts_of, within
 
-EPOCH_ROWS = 2_000_000  # of an epoch, after which the model is scored and its state kept; in larger files not a pass
-OPEN_GROUPS = 4  # read in turns
-BUFFER_ROWS = 262_144  # shuffled together,
-BUFFER_CELLS = 2**24  # fewer if they are wide: 64 MiB
-AHEAD = 1  # buffers that wait for the training
+EPOCH_ROWS = 2_000_000  # rows of an epoch: in larger files the model is scored and saved before a pass is over
+OPEN_GROUPS = 4  # row groups read in turns, so that a buffer mixes rows from several places of the file
+BUFFER_ROWS = 262_144  # rows shuffled together: some hundred batches
+BUFFER_CELLS = 2**24  # numbers in a buffer at most, 64 MiB: fewer rows where rows are wide
+AHEAD = 1  # full buffers that wait for the training: one suffices while reading is faster than training
 
 
 class ParquetRows(Source):
@@ -37,19 +37,19 @@ class ParquetRows(Source):
     Parameters
     ----------
     columns
-        To read.
+        Names of the columns to read.
     encode
-        From a table of them to rows.
+        A function from a table of these columns to rows.
     held_positions
         Positions of rows that are left out, in order.
     sample
-        Some random rows, that stand for all where a few will do.
+        Some random rows, which stand for all where a few will do.
     epoch_rows
         About how many rows an epoch has, if the file has more.
     seed
-        Of the order of row groups.
+        Seed of the order of row groups.
     num_workers
-        That share an epoch's row groups.
+        How many workers share an epoch's row groups.
     """
 
     def __init__(
@@ -90,25 +90,25 @@ class ParquetRows(Source):
         return {"rows": self.num_rows, "groups": len(self.files.groups), "groups_an_epoch": self.groups_an_epoch}
 
     def steps(self, batch_size: int) -> int:
-        """Batches of an epoch, about: row groups need not be of one size."""
+        """Count the batches of an epoch, about: row groups need not be of one size."""
         return -(-self.epoch_rows // batch_size)
 
     def targets(self) -> tuple[Tensor, Tensor | None]:
-        """Those of the sample."""
+        """Targets and weights of the sample."""
         return self._sample.y, self._sample.weight
 
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
-        """Inputs out of the sample."""
+        """Inputs of random rows of the sample."""
         return self._sample.x[torch.randperm(len(self._sample), generator=generator)[:count]].to(self.device)
 
     def mapped(self, function: Callable[[Tensor], Tensor]) -> "ParquetRows":
-        """Computed batch by batch: the results would not fit into memory either."""
+        """Compute a function batch by batch: its values for all rows would not fit into memory either."""
         other = copy.copy(self)
         other._function = function
         return other
 
     def batches(self, epoch: int, batch_size: int, generator: torch.Generator, workers: WorkerGroup) -> Iterator[Rows]:
-        """Row groups of this process, shuffled; all processes give the same number of batches."""
+        """Rows of this worker's row groups, shuffled; all workers give the same number of batches."""
         if len(self.files.groups) < workers.size:
             raise ValueError(
                 f"Expected a row group for each of {workers.size} processes, got {len(self.files.groups)} in "
@@ -148,7 +148,7 @@ class ParquetRows(Source):
     # ------------------------------------------------------------------------------------------------------- reading
 
     def _ahead(self, groups: Sequence[int], seed: int) -> Iterator[Rows]:
-        """Shuffled buffers, made by a thread while the one before is used."""
+        """Shuffled buffers; a thread makes the next one while training uses the last."""
         made: queue.Queue[Rows | BaseException | None] = queue.Queue(AHEAD)
         stop = threading.Event()
 
@@ -197,7 +197,7 @@ class ParquetRows(Source):
             yield _shuffled(held, generator)
 
     def _in_turns(self, groups: Sequence[int]) -> Iterator[Rows]:
-        """Blocks of rows, one of each open row group after the other."""
+        """Blocks of rows, from each open row group in turn."""
         waiting = deque(groups)
         opened: deque[Iterator[Rows]] = deque()
         while waiting or opened:
@@ -221,7 +221,7 @@ class ParquetRows(Source):
 
     @staticmethod
     def _cut(buffers: Iterator[Rows], size: int) -> Iterator[Rows]:
-        """Batches of one size; what a buffer leaves over goes before the next."""
+        """Batches of one size; rows left over from a buffer go before the rows of the next."""
         rest: Rows | None = None
         for buffer in buffers:
             rows = buffer if rest is None else _joined([rest, buffer])
@@ -234,7 +234,7 @@ class ParquetRows(Source):
 
 
 def _groups_an_epoch(count: int, share: float, num_workers: int) -> int:
-    """All row groups, or about that share of them: then as many for each process."""
+    """Count the row groups of an epoch: all of them, or about that share, and then equally many for each worker."""
     wanted = max(num_workers, round(share * count))
     return count if wanted >= count else wanted - wanted % num_workers
 

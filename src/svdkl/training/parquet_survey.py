@@ -1,7 +1,7 @@
-"""One pass over a table that is larger than memory: what has to be known before it can be trained on.
+"""One pass over a table larger than memory, before training: it finds everything that encoding needs to know.
 
 Scales, bins and categories are chosen from a uniform sample of rows, targets are counted in all rows, and the rows that
-will be held out are kept. Each process of a group reads row groups of its own; all get the same survey.
+will be held out are kept. Each worker reads row groups of its own; all get the same survey.
 """
 
 from collections import Counter
@@ -13,25 +13,25 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from svdkl.tables.parquet_files import Group, ParquetFiles, plain_column
+from svdkl.tables.parquet_files import Group, ParquetFiles, plain_column, refuse_missing
 from svdkl.training.distributed import WorkerGroup
 
 Positions = npt.NDArray[np.int64]
 
-SAMPLE_ROWS = 200_000
-MOST_HELD_OUT = 100_000  # rows: more add nothing to what a score or a few thousand numbers of a posterior need
-BLOCK_ROWS = 32_768  # read at a time
+SAMPLE_ROWS = 200_000  # rows that encodings are chosen from: quantiles hardly change with more
+MOST_HELD_OUT = 100_000  # held-out rows: more add nothing to a score, or to a posterior of a few thousand numbers
+BLOCK_ROWS = 32_768  # rows read at a time, so that a row group of any size fits into memory
 
 
 class Survey(NamedTuple):
-    """What one pass has found.
+    """The findings of one pass.
 
     Attributes
     ----------
     sample, held_out
         Rows to choose an encoding from, and rows that are kept out of training; different rows of the file.
     held_positions
-        Where the latter stand in the file, in order.
+        Positions of the held-out rows in the file, in order.
     targets
         How often each value of the target occurs, if it was counted.
     """
@@ -87,7 +87,7 @@ def _read_group(
     positions: tuple[Positions, Positions],
     count_targets: bool,
 ) -> tuple[pa.Table, pa.Table, Counter[Any]]:
-    """The chosen rows of one group, and its targets counted."""
+    """The chosen rows of one group, and how often each target occurs in it."""
     taken: tuple[list[pa.Table], list[pa.Table]] = ([], [])
     targets: Counter[Any] = Counter()
     for table in files.blocks(group, columns, BLOCK_ROWS):
@@ -102,17 +102,7 @@ def _read_group(
     return pa.concat_tables(taken[0]), pa.concat_tables(taken[1]), targets
 
 
-def refuse_missing(column: pa.ChunkedArray, target: str, start: int = 0) -> None:
-    """A target has to have a value in each row of a part of a table that starts there."""
-    missing = column.is_null(nan_is_null=True)
-    if pc.any(missing).as_py():
-        raise ValueError(
-            f"Expected a target in all rows, got {pc.sum(missing).as_py():,} missing values of {target!r}, the first "
-            f"in row {start + pc.index(missing, True).as_py() + 1:,}: drop these rows first."
-        )
-
-
 def within(positions: Positions, start: int, count: int) -> Positions:
-    """Which of so many rows from a position on are among the sorted positions, counted from there."""
+    """Choose the sorted positions among ``count`` rows from ``start`` on, and count them from there."""
     first, last = np.searchsorted(positions, [start, start + count])
     return positions[first:last] - start

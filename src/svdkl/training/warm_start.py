@@ -1,8 +1,7 @@
-"""Stage 2 of the recipe: a head that starts equal to the linear layer of a trained network.
+"""Stage 2 of the recipe: a head starts equal to the linear layer of a trained network.
 
-f_j starts as the feature that the layer read, so A and b are the layer's own, and go on as it would have. q(u) is
-narrow where the sample has rows, and the prior where it has none: as if so many rows had been seen, spread as the
-sample is.
+f_j starts as the feature that the layer read, so A and b are the layer's own and go on as the layer would have. q(u)
+starts as the posterior after some noisy rows that lie where the sample does: narrow there, and the prior elsewhere.
 """
 
 import math
@@ -21,11 +20,11 @@ from svdkl.likelihoods import Softmax
 from svdkl.shapes import Float, Tensor
 from svdkl.training.config import WarmStartConfig
 
-# Information of the rows seen, relative to the prior's, at most: more would lose the prior in rounding.
+# The rows seen have at most so many times the prior's information: with more, rounding would lose the prior.
 MOST_INFORMATION = 1e10
-DENSITY_ROWS = 2_048  # rows of the sample that tell where rows lie: enough for a density on an axis
-# How far the start may be off, relative to the prior's deviation: a likely function is worth an error that no
-# prediction shows.
+DENSITY_ROWS = 2_048  # rows of the sample that show where rows lie: a density on an axis needs no more
+# The start may be off by this, relative to the prior's deviation. No prediction shows it, while the exact function
+# would be an unlikely one under a smooth prior: it costs tens of nats a GP.
 TOLERANCE = 2e-4
 
 
@@ -37,10 +36,10 @@ def start_from_linear(
     bias: Float[Tensor, "C"] | None,
     config: WarmStartConfig = WarmStartConfig(),  # noqa: B008 - frozen
 ) -> None:
-    """Make the head's outputs equal to ``weight @ h + bias``, with the features' ranges set from a sample of rows.
+    """Make the head's outputs equal to ``weight @ h + bias``, and set the features' ranges from a sample of rows.
 
-    Exact for one feature a GP, and for two classes. With several features a GP and several outputs, one function a
-    GP serves all outputs, so each group keeps the best such function (rank one), and a warning tells what is lost.
+    The outputs are equal where each GP has one feature, and for two classes. Otherwise one function a GP serves all
+    outputs: each group keeps the best such function (rank one), and a warning says how much is lost.
     """
     if weight.shape != (head.num_outputs, head.num_features):
         raise ValueError(
@@ -118,10 +117,9 @@ def _set_linear_functions(bank: Bank, bounding: Bounding, directions: Float[Tens
 def _set_covariance(
     gps: LatticeGPs, positions: Float[Tensor, "B J D"], noise: Float[Tensor, "J"], config: WarmStartConfig
 ) -> None:
-    """S = (K⁻¹ + n Mᵀ M / (B noise²))⁻¹, the posterior after n noisy rows that lie where the B given ones do; axis by
-    axis for D > 1.
+    """Set S = (K⁻¹ + n Mᵀ M / (B noise²))⁻¹, the posterior after n noisy rows that lie where the B given rows do.
 
-    With u = R v that is S_v = (I + n (M R)ᵀ (M R) / (B noise²))⁻¹.
+    For u = R v it is S_v = (I + n (M R)ᵀ (M R) / (B noise²))⁻¹. For D > 1 each axis is set by itself.
     """
     posterior, prior = gps.posterior, gps.prior()
     deviation = gps.kernel.log_variance.exp().sqrt()
@@ -147,7 +145,7 @@ def _set_covariance(
 
 
 def _square(root: Float[Tensor, "J m m"]) -> Float[Tensor, "J m m"]:
-    """R Rᵀ, with what rounding needs to be factorised again."""
+    """Return R Rᵀ, with as much on the diagonal as rounding takes, so that it has a Cholesky factor."""
     square = root @ root.mT
     square.diagonal(dim1=-2, dim2=-1).add_(1e-12 * square.diagonal(dim1=-2, dim2=-1).mean(-1, keepdim=True))
     return square

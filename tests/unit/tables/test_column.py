@@ -13,6 +13,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import scipy.sparse
+from listed import listed
 from refusals import refused
 
 from svdkl.tables.column import Column
@@ -26,16 +27,6 @@ NEW_YEAR = datetime.datetime(1969, 1, 1)
 
 def read(X: Any, place: int = 0) -> Column:
     return open_table(X).column(place)
-
-
-def listed(column: Column) -> list:
-    """The values as Python objects, None where missing."""
-    missing = np.zeros(len(column.values), bool) if column.missing is None else column.missing
-    values = column.values.tolist()
-    if column.storage in ("text", "category"):
-        assert (missing == (column.values < 0)).all()
-        values = [column.labels[code] for code in values]
-    return [None if absent else value for value, absent in zip(values, missing, strict=True)]
 
 
 def objects(values: list) -> np.ndarray:
