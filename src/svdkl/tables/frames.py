@@ -10,18 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from svdkl.tables.column import (
-    Array,
-    Column,
-    Index,
-    Storage,
-    read_array,
-    read_numbers,
-    read_text,
-    some,
-    unreadable,
-    written,
-)
+from svdkl.tables.column import Array, Column, Storage, read_array, read_numbers, read_text, some, unreadable, written
 
 SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
@@ -52,7 +41,7 @@ class Frame:
             case "pyarrow":
                 return read_arrow(name, self.table.column(place))
 
-    def cut(self, rows: Index | slice) -> "Frame":
+    def cut(self, rows: Array | slice) -> "Frame":
         """Cut out these rows; a slice copies nothing."""
         if self.library == "pyarrow" and not isinstance(rows, slice):
             return replace(self, table=self.table.take(rows))
