@@ -1,9 +1,10 @@
-"""Handwritten digits: a plain network, and the same network with a Gaussian process head, at equal budgets.
+"""Handwritten digits: a network, and the same network with Gaussian processes, at equal budgets.
 
     python examples/digits.py
 
-Both start from the same network, trained for 20 epochs. One goes on as it is, the other with its last layer replaced;
-both get 20 more epochs of the same batches and rates. The data are scikit-learn's 1,797 digits.
+A network is trained for 20 epochs. Then one copy goes on as it is, and in another ``replace_classifier`` swaps the last
+layer for Gaussian processes. Both get 20 more epochs of the same batches and rates. The data are scikit-learn's 1,797
+digits.
 """
 
 import copy
@@ -23,7 +24,7 @@ EPOCHS = 20
 
 
 def train(module: nn.Module, loss: Callable, x: torch.Tensor, y: torch.Tensor, seed: int) -> float:
-    """Adam with a cosine schedule; seconds taken."""
+    """Train with Adam and a cosine schedule, and return the seconds that it took."""
     generator = torch.Generator().manual_seed(seed)
     optimiser = torch.optim.Adam(module.parameters(), lr=2e-3)
     steps = EPOCHS * -(-len(x) // BATCH)
@@ -39,6 +40,7 @@ def train(module: nn.Module, loss: Callable, x: torch.Tensor, y: torch.Tensor, s
 
 
 def report(name: str, probabilities: torch.Tensor, labels: torch.Tensor, seconds: float) -> None:
+    """Print a line of scores."""
     p, y = probabilities.detach().numpy(), labels.numpy()
     print(
         f"{name:34s} {accuracy(p, y):8.4f} {negative_log_probability(p, y):8.4f} "
@@ -47,6 +49,7 @@ def report(name: str, probabilities: torch.Tensor, labels: torch.Tensor, seconds
 
 
 def main() -> None:
+    """Train both models and print their scores on the test digits."""
     torch.manual_seed(0)
     images, labels = load_digits(return_X_y=True)
     split = train_test_split(images / 16.0, labels, test_size=0.4, stratify=labels, random_state=0)

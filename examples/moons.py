@@ -1,12 +1,14 @@
-"""Two moons: where a network is sure of itself, and where its Gaussian process head has never seen anything like it.
+"""Two moons: a network is sure of itself everywhere, and its Gaussian processes know where it has seen data.
 
-    python examples/moons.py              # writes docs/images/moons.png in some seconds
+    python examples/moons.py              # writes docs/images/moons.png in a few seconds
     python examples/moons.py moons.svg
 
-A small network learns two classes of points. Then ``replace_classifier`` swaps its last layer for Gaussian processes,
-and both are asked about every place of the plane. The network begins with fixed waves, so that its features still
-tell where a point lies; ``ood_score`` can only see what the features keep. The white line is the score that 99 of 100
-training points stay below.
+A small network learns two classes of points. ``replace_classifier`` then swaps its last layer for Gaussian processes,
+and both models are asked about every place of the plane. The white line encloses the places whose ``ood_score`` is
+below that of 99 of 100 training points.
+
+The network begins with fixed waves. They keep the place of a point visible in the features, and ``ood_score`` sees
+nothing but features.
 """
 
 import sys
@@ -30,7 +32,7 @@ SHARE_INSIDE = 0.99  # of the training points
 
 
 class Waves(nn.Module):
-    """Maps points to fixed waves of random directions: a random Fourier basis of the plane."""
+    """Waves in random directions, never trained: a random Fourier basis of the plane."""
 
     def __init__(self, num_waves: int, frequency: float) -> None:
         super().__init__()
@@ -43,6 +45,7 @@ class Waves(nn.Module):
 
 
 def train(module: nn.Module, loss: Callable[[], Tensor], steps: int) -> None:
+    """Take so many steps of Adam."""
     optimiser = torch.optim.Adam(module.parameters(), lr=3e-3)
     for _ in range(steps):
         optimiser.zero_grad()
@@ -60,16 +63,22 @@ def train_both(x: Tensor, y: Tensor) -> tuple[nn.Module, SVDKL]:
     return net.eval(), model
 
 
-def draw(axes: Axes, values: Tensor, least: float, points: Tensor, labels: Tensor, title: str, scale: str) -> None:
-    """Draw a quantity between ``least`` and 1 over the plane, with the training points of both classes on it."""
-    colours = axes.contourf(*ACROSS_AND_UP, values.reshape(SIDE, SIDE).numpy(), levels=np.linspace(least, 1, 26))
+def draw(axes: Axes, values: Tensor, least: float, colours: str, title: str, scale: str) -> None:
+    """Draw a quantity between ``least`` and 1 over the plane."""
+    levels = np.linspace(least, 1, 26)
+    areas = axes.contourf(*ACROSS_AND_UP, values.reshape(SIDE, SIDE).numpy(), levels=levels, cmap=colours)
+    axes.set(title=title, xticks=[], yticks=[])
+    axes.figure.colorbar(areas, ax=axes, label=scale, pad=0.02, ticks=np.linspace(least, 1, 6))
+
+
+def scatter(axes: Axes, points: Tensor, labels: Tensor) -> None:
+    """Draw the training points of both classes."""
     for label, colour in ((0, "#ff9f6b"), (1, "#f7f7f7")):
         axes.scatter(*points[labels == label].T.numpy(), s=9, color=colour, edgecolors="black", linewidths=0.3)
-    axes.set(title=title, xticks=[], yticks=[])
-    axes.figure.colorbar(colours, ax=axes, label=scale, pad=0.02, ticks=np.linspace(least, 1, 6))
 
 
 def main(path: Path = PICTURE) -> None:
+    """Train both models, ask them about the plane, and draw what they say."""
     torch.manual_seed(0)
     torch.set_num_threads(1)  # batches are so small that threads would only wait for each other
     moons, classes = make_moons(500, noise=0.12, random_state=0)
@@ -84,9 +93,12 @@ def main(path: Path = PICTURE) -> None:
 
     figure = Figure(figsize=(9.6, 3.7), layout="constrained")
     left, right = figure.subplots(1, 2)
-    draw(left, confidence, 0.5, x, y, "A network is sure of places it has never seen", "largest class probability")
-    draw(right, score, 0.0, x, y, "Its Gaussian processes know that they are strange", "ood_score")
+    draw(left, confidence, 0.5, "viridis", "A network is sure of places it has never seen", "largest class probability")
+    draw(right, score, 0.0, "inferno", "Its Gaussian processes know that they are strange", "ood_score")
+    scatter(left, x, y)
+    scatter(right, x, y)
     right.contour(*ACROSS_AND_UP, score.reshape(SIDE, SIDE).numpy(), levels=[limit], colors="white", linewidths=1.5)
+    right.text(-0.75, 1.75, "99 % of the data", color="white", fontsize=9)
     figure.savefig(path, dpi=130)
     print(f"Wrote {path}.")
 

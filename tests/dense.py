@@ -1,4 +1,4 @@
-"""Slow dense references in float64, written out from the definitions and from the paper, sharing no code with svdkl."""
+"""Slow dense references in float64, written from the definitions and the paper, which share no code with svdkl."""
 
 import itertools
 import math
@@ -142,7 +142,7 @@ def line_correlation(kernel: str, lengthscale: Tensor, size: int) -> Tensor:
 
 
 def ring_correlation(kernel: str, lengthscale: Tensor, size: int, turns: int = 12) -> Tensor:
-    """The same on the ring that the axis closes to one spacing past its end: summed over all ways around it."""
+    """Correlations on the ring to which an axis closes one spacing past its end, summed over all ways around."""
     points = grid_points([size])
     laps = [turn * size / (size - 1) for turn in range(-turns, turns + 1)]
     return sum(CORRELATIONS[kernel]((points - points.mT + lap).abs(), lengthscale) for lap in laps)

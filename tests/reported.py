@@ -43,9 +43,8 @@ def random_predictions(num_rows, num_classes=3, seed=0, sharpness=1.0):
     return made_up(sharper / sharper.sum(1, keepdims=True), labels, random.random(num_rows))
 
 
-def dense_likeness(model, h):
+def dense_likeness(head, h):
     """Correlations of the outputs, from M K Mᵀ of each GP, with nothing of the package but its parameters."""
-    head = model.head
     gps, weight = head.gps.members()[0].gps, head.mixing.weight.detach().double()
     total = torch.zeros(len(h), len(h), dtype=torch.float64)
     with torch.no_grad():

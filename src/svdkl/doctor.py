@@ -1,4 +1,4 @@
-"""Whether everything works on this machine: versions, resources, compiled parts, and a model from end to end."""
+"""Checks that svdkl works on this machine: versions, resources, compiled parts, and a model from end to end."""
 
 import os
 import platform
@@ -33,40 +33,29 @@ OPTIONAL = {
     "ray": "to train on a Ray cluster: pip install 'svdkl[ray]'",
     "svdkl-research": "for svdkl reproduce and svdkl bench: pip install svdkl-research",
 }
-OLDEST_PYTHON = (3, 11)
-LITTLE_MEMORY = 2.0  # GB
-TOLERANCE = 1e-4  # of the fused kernel against the eager path, in single precision
+OLDEST_PYTHON = (3, 11)  # as in pyproject.toml
+LITTLE_MEMORY = 2.0  # GB; with less, Python and torch leave little room for tables
+TOLERANCE = 1e-4  # rounding in single precision stays far below it, the errors of a wrong kernel far above
 
 
 class Finding(NamedTuple):
-    """One thing that was looked at.
-
-    Attributes
-    ----------
-    status
-        "OK"; "note", where something works in a lesser way or is not there and not needed; "FAIL".
-    way_out
-        What to do about it; empty where there is nothing to do.
-    """
+    """The result of one check."""
 
     name: str
-    status: str
+    status: str  # "OK"; "note" if something works less well, or is absent and not needed; or "FAIL"
     text: str
-    way_out: str = ""
+    way_out: str = ""  # what the user can do about it
 
 
 def examine() -> Iterator[Finding]:
-    """All findings, each as soon as it is there. A check that breaks is a finding too."""
+    """Run all checks and yield each finding as soon as it is there. A check that breaks is a finding too."""
     for name, check in CHECKS.items():
         try:
             found = list(check())
-        except Exception as error:  # what is broken may break in any way
+        except Exception as error:  # a broken installation may raise anything
             text = first_line(error) if not str(error) else f"{type(error).__name__}: {first_line(error)}"
             found = [Finding(name, FAIL, text, f"Reinstall with {sys.executable} -m pip install --upgrade svdkl.")]
         yield from found
-
-
-# ---------------------------------------------------------------------------------------------------------- versions
 
 
 def _python() -> Iterator[Finding]:
@@ -91,9 +80,6 @@ def _packages() -> Iterator[Finding]:
             yield Finding(name, NOTE, "not installed (optional)", f"Needed only {use}.")
 
 
-# ----------------------------------------------------------------------------------------------------------- machine
-
-
 def _threads() -> Iterator[Finding]:
     cores, threads = _cores(), torch.get_num_threads()
     text = f"{threads} of {cores} cores"
@@ -104,7 +90,7 @@ def _threads() -> Iterator[Finding]:
 
 
 def _cores() -> int:
-    """Those that this process may use."""
+    """Count the cores that this process may use."""
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
@@ -125,7 +111,7 @@ def _memory() -> Iterator[Finding]:
 
 
 def _available() -> float | None:
-    """Memory in GB that could be had, where the system tells."""
+    """Return the available memory in GB, or None where the system does not tell."""
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
     except OSError:
@@ -152,9 +138,6 @@ def _distributed() -> Iterator[Finding]:
         yield Finding("distributed", NOTE, "no backend: training uses one process", "Install another build of torch.")
 
 
-# --------------------------------------------------------------------------------------------------- compiled kernel
-
-
 def _fused_kernel() -> Iterator[Finding]:
     generator = torch.Generator().manual_seed(0)
     values, roots = torch.randn(50, 32, generator=generator), [torch.randn(4, 4, 50, 31, generator=generator)]
@@ -178,7 +161,7 @@ def _fused_kernel() -> Iterator[Finding]:
 
 
 def _timed(function: Callable[[], tuple[Tensor, ...]]) -> tuple[tuple[Tensor, ...], float]:
-    """What a function gives, and the least time of three calls."""
+    """Return a function's result, and the least time of three calls."""
     times = []
     for _ in range(3):
         start = time.perf_counter()
@@ -197,9 +180,6 @@ def _kernel_cache() -> Iterator[Finding]:
         text = "no place to write it to" if place is None else f"{place} cannot be written to"
         way_out = "The kernel is compiled in each process: set NUMBA_CACHE_DIR to a folder that can be written to."
         yield Finding("kernel cache", NOTE, text, way_out)
-
-
-# ---------------------------------------------------------------------------------------------------------- end to end
 
 
 def _demo_data() -> Iterator[Finding]:

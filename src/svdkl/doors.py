@@ -1,4 +1,4 @@
-"""The doors of packages: public names that are imported when somebody first asks for them."""
+"""Lazy public names of packages, which are imported when somebody first asks for them."""
 
 import importlib
 from collections.abc import Callable, Mapping
@@ -8,14 +8,8 @@ from typing import Any
 def door(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
     """Make the ``__getattr__`` of a package that imports each public name from its module on demand.
 
-    A command's ``--help`` then need not wait for torch and scikit-learn, which take seconds to import.
-
-    Parameters
-    ----------
-    package
-        The name of the package.
-    homes
-        For each public name, the module that defines it.
+    ``homes`` maps each public name to the module that defines it. So a command's ``--help`` need not wait for torch and
+    scikit-learn, which take seconds to import.
     """
 
     def public_name(name: str) -> Any:

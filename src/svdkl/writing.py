@@ -1,4 +1,4 @@
-"""Files and folders that appear whole or not at all."""
+"""Writing of files and folders that appear whole or not at all."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 
 @contextlib.contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
-    """A path beside ``path`` to write to; renamed to it at the end, deleted if there is an error."""
+    """Give a path beside ``path`` to write to; it is renamed to it at the end, and deleted after an error."""
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=path.suffix, dir=path.absolute().parent)
     os.close(handle)
     beside = Path(name)
@@ -20,7 +20,7 @@ def written_whole(path: Path) -> Iterator[Path]:
             os.fsync(written.fileno())
         mask = os.umask(0)
         os.umask(mask)
-        beside.chmod(0o666 & ~mask)  # what a new file would have had
+        beside.chmod(0o666 & ~mask)  # the mode of an ordinary new file
         beside.replace(path)
     finally:
         with contextlib.suppress(OSError):
@@ -29,9 +29,9 @@ def written_whole(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def folder_put_in_place(path: Path) -> Iterator[Path]:
-    """An empty folder beside ``path`` to fill; at the end it takes the place of what is there.
+    """Give an empty folder beside ``path`` to fill; at the end it replaces ``path``.
 
-    Whatever happens on the way, an interrupt included, the old folder or the new one is there afterwards.
+    Whatever happens on the way, an interrupt included, afterwards the old folder or the new one is there.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))

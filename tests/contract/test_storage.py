@@ -182,16 +182,6 @@ def test_a_model_of_another_machines_device_is_loaded(copied, saved):
     assert np.array_equal(again.predict_proba(table()[0]), saved[0].predict_proba(table()[0]))
 
 
-def test_older_models_are_loaded_and_go_on(copied):
-    """Those that were written before the split's seed was."""
-    content = json.loads((copied / "model.json").read_text())["content"]
-    assert isinstance(content.pop("split_seed"), int)
-    rewritten(copied, content=content, sha256_of_content=folder_module._hash_of(content))
-    again = SVDKLClassifier.load(copied)
-    again.set_params(warm_start=True).fit(*table())
-    assert again.n_iter_ == 6
-
-
 def test_a_network_of_ones_own_needs_its_code(tmp_path):
     X, y = make_blobs(120, random_state=0)
     net = nn.Sequential(nn.Linear(2, 8), nn.Tanh())

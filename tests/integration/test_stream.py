@@ -13,7 +13,9 @@ from refusals import refused
 from tolerances import close
 
 from svdkl import SVDKLClassifier, SVDKLRegressor
-from svdkl.estimators.streaming import StreamedTable
+from svdkl.estimators.options import Options
+from svdkl.estimators.streaming import open_stream
+from svdkl.estimators.targets import Classes
 from svdkl.tables.parquet_files import ParquetFiles
 from svdkl.training import parquet_batches as stream
 from svdkl.training.batches import Rows
@@ -221,9 +223,10 @@ def test_class_weights_are_those_of_all_rows(tmp_path):
     """Balanced by the counts of the whole file: 3 of 4,000 rows; the weights of all rows add up to their number."""
     table = table_of(4000)
     pq.write_table(table, tmp_path / "t.parquet", row_group_size=500)
-    found = StreamedTable(SVDKLClassifier(**OPTIONS, class_weight="balanced"), tmp_path, "label", [], 10**6)
+    options = Options.of({**OPTIONS, "class_weight": "balanced"})
+    found = open_stream(options, Classes, tmp_path, "label", epoch_rows=10**6)
     counts = np.array([np.count_nonzero(table.column("label").to_numpy() == label) for label in ("high", "low", "odd")])
-    rows = found._rows(table)
+    rows = found.source.encode(table)
     for code, count in enumerate(counts):
         close(rows.weight[rows.y == code], torch.full((int(count),), 4000 / (3 * count)), "float32")
     assert abs(rows.weight.sum().item() - 4000) < 0.01

@@ -52,7 +52,7 @@ def test_the_divergence_is_zero_at_the_prior(sizes, form, whitened):
 
 
 class Regression:
-    """One GP, one output, Gaussian noise: a model whose evidence and posterior are known exactly."""
+    """A model of one GP, one output and Gaussian noise, whose evidence and posterior are known exactly."""
 
     def __init__(self, seed: int, num_dims: int = 1, whitened: bool = True):
         generator = torch.Generator().manual_seed(seed)
@@ -76,9 +76,9 @@ class Regression:
         with torch.no_grad():
             (positions,) = self.head.gps.positions(self.h)
             self.m = dense.interpolation_matrix(positions[:, 0], self.gps.grid.sizes)
-            eye = torch.eye(self.gps.grid.num_points, dtype=torch.float64)
-            identity = eye.reshape(-1, 1, *self.gps.grid.sizes)
-            self.k = self.gps.prior().multiply(identity).flatten(1)
+            eyes = [torch.eye(size, dtype=torch.float64)[None] for size in self.gps.grid.sizes]
+            axes = zip(self.gps.prior().axes, eyes, strict=True)
+            self.k = dense.krons([axis.multiply(eye) for axis, eye in axes])[0]
             self.a = self.head.mixing.weight.item()
             self.b = self.head.mixing.bias.item()
             self.noise = self.head.likelihood.log_noise.exp().item() ** 2
@@ -123,7 +123,7 @@ def test_the_bound_is_the_evidence_at_the_optimal_posterior(seed, whitened):
 
 @pytest.mark.parametrize(("seed", "whitened"), list(itertools.product(range(4), (True, False))))
 def test_the_optimal_posterior_is_exact_gp_regression(seed, whitened):
-    """Mean and variance at new points equal those of a GP with the kernel M K M^T."""
+    """A GP with the kernel M K M^T has the same mean and variance at new points."""
     model = Regression(seed, whitened=whitened)
     model.set_optimal()
     new = torch.randn(6, 1, dtype=torch.float64)
@@ -145,7 +145,7 @@ def test_the_optimal_posterior_is_exact_gp_regression(seed, whitened):
 
 @given(seeds, st.sampled_from(["gaussian", "poisson", "bernoulli"]))
 def test_the_minibatch_bound_is_unbiased(seed, likelihood):
-    """The mean over all minibatches of a partition is the bound of the whole data, exactly; with weights too."""
+    """The mean over all minibatches of a partition is exactly the bound of the whole data, with weights too."""
     generator = torch.Generator().manual_seed(seed)
     head = GPHead(3, 2, likelihood, grid_size=6).double()
     scramble(head, seed)
@@ -159,7 +159,7 @@ def test_the_minibatch_bound_is_unbiased(seed, likelihood):
 
 @pytest.mark.parametrize("estimator", ["joint", "marginal"])
 def test_both_estimators_have_the_same_mean(estimator):
-    """... which is the expectation by brute force: many draws of u from the dense posterior."""
+    """Each estimates the expectation that many draws of u from the dense posterior give."""
     head = GPHead(2, 3, grid_size=5, estimator=estimator, num_samples=20_000).double()
     scramble(head, 5)
     h, y = torch.randn(6, 2, dtype=torch.float64), torch.tensor([0, 1, 2, 0, 1, 2])
@@ -177,6 +177,6 @@ def test_both_estimators_have_the_same_mean(estimator):
         f.append(u @ dense.interpolation_matrix(positions[:, j].detach(), (5,)).T)
     logits = torch.stack(f, -1) @ head.mixing.weight.T + head.mixing.bias
     values = logits.log_softmax(-1)[:, torch.arange(6), y]
-    # Twenty thousand draws of each: four standard errors of the difference.
+    # Both have twenty thousand draws: we allow four standard errors of the difference.
     error = 4 * (2 * values.mean(1).var() / len(values)).sqrt().item()
     assert abs(estimate.item() - values.mean().item()) < error

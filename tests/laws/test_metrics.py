@@ -1,4 +1,4 @@
-"""Laws of metrics: what they give for a perfect prediction, and that only what was predicted for what row matters."""
+"""Laws of metrics: values of perfect predictions, bounds, weights, units, and that the order of rows plays no part."""
 
 import math
 
@@ -28,7 +28,7 @@ sizes = st.integers(1, 40)
 
 
 def random_classes(seed: int, num_rows: int, num_classes: int):
-    """Probabilities in steps of a tenth, so that there are many ties."""
+    """Draw probabilities in steps of a tenth, so that there are many ties."""
     random = np.random.default_rng(seed)
     p = random.multinomial(10, random.dirichlet(np.ones(num_classes)), size=num_rows) / 10
     return p, random.integers(num_classes, size=num_rows), random.integers(0, 4, size=num_rows), random
@@ -48,7 +48,7 @@ def same(a: dict[str, float], b: dict[str, float]) -> None:
 
 
 def regression(mean, std, y, weight=None) -> dict[str, float]:
-    """Those of a Gaussian and the others, on what can be made of one."""
+    """Compute the metrics of a Gaussian, and the others on bounds and samples made of it."""
     return evaluate_regression(mean, std, y, weight) | {
         "pinball_loss": pinball_loss(mean, y, 0.3, weight),
         "bounds_coverage": bounds_coverage(mean - std, mean + std, y, weight),
@@ -91,7 +91,7 @@ def test_bounds_of_classification(seed, num_rows, num_classes):
             assert len(np.unique(y)) == 1
         elif name != "negative_log_probability":
             assert -1e-12 <= value <= largest + 1e-12, name
-    # More bins see more: one bin is the least that either error can be.
+    # Neither error can be less than the gap in a single bin.
     gap = abs(reliability_curve(p, y, 1).confidence - reliability_curve(p, y, 1).accuracy)[0]
     unweighted = evaluate_classification(p, y)
     assert unweighted["expected_calibration_error"] >= gap - 1e-12
@@ -137,7 +137,7 @@ def test_regression_in_another_unit(seed, num_rows, scale, shift):
     """y -> a y + b: errors scale by a, log densities shift by log a, coverage stays."""
     mean, std, y, _, _ = random_targets(seed, num_rows, 1)
     before = regression(mean, std, y)
-    # Away from the ends of intervals, where rounding would decide.
+    # We stay away from the ends of intervals, where rounding would decide.
     after = regression(scale * mean + shift, scale * std * (1 + 1e-9), scale * y + shift)
     for name, value in before.items():
         unit = METRICS[name].unit

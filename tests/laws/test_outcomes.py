@@ -1,4 +1,4 @@
-"""Quantiles and draws of targets: against scipy where the latent is known, against each other where it is not."""
+"""Quantiles and draws of targets, against scipy where the latent is known, and else against each other."""
 
 import math
 
@@ -46,7 +46,7 @@ def test_draws_of_huge_rates_are_finite(likelihood):
 
 @pytest.mark.parametrize("spread", [0.1, 1.0, 5.0])
 @pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=lambda part: type(part).__name__)
-def test_quantiles_are_those_of_draws(likelihood, spread):
+def test_quantiles_agree_with_draws(likelihood, spread):
     random = np.random.RandomState(0)
     mean = np.array([[0.3, 1.5]])
     count = 200_000
@@ -58,7 +58,7 @@ def test_quantiles_are_those_of_draws(likelihood, spread):
     at_most = (draws[:, :, None] <= found[..., None]).mean(-1)
     below = (draws[:, :, None] < found[..., None]).mean(-1)
     error = 5 * np.sqrt(LEVELS * (1 - LEVELS) / count) + 1e-4
-    assert (at_most > LEVELS - error).all()  # F(q) >= level, and q is the smallest such value
+    assert (at_most > LEVELS - error).all()  # F(q) >= level, and q is the smallest such q
     assert (below < LEVELS + error).all()
 
 
@@ -75,7 +75,7 @@ def test_quantiles_grow_with_their_level_and_know_no_other_row(likelihood):
 
 
 def test_a_narrow_noise_on_a_wide_latent_leaves_the_latents_quantiles():
-    """The sum over the latent must not show its steps."""
+    """Quadrature over the latent must not leave steps in the quantiles."""
     narrow = StudentT(1, scale=0.05, degrees=30.0)
     found = quantiles(narrow, np.zeros((1, 1)), np.ones((1, 1)), np.linspace(0.02, 0.98, 49))
     np.testing.assert_allclose(found[0, 0], stats.norm.ppf(np.linspace(0.02, 0.98, 49)), atol=0.006)

@@ -30,7 +30,7 @@ def random_head(seed: int, num_outputs: int, likelihood="softmax", **options) ->
 
 
 def wild_features(seed: int, rows: int) -> torch.Tensor:
-    """Usual values, and some very far off."""
+    """Draw usual values, and some very far off."""
     generator = torch.Generator().manual_seed(seed)
     scale = 10.0 ** torch.randint(-2, 8, (rows, 1), generator=generator)
     return scale * torch.randn(rows, 4, generator=generator)
@@ -43,7 +43,7 @@ def test_probabilities_are_the_same_for_any_split_order_and_size_of_batch(seed, 
     whole = head.predict_proba(h)
     close(whole.sum(1), torch.ones(11), "float32")
     assert whole.min().item() >= 0
-    for size in (1, head.gps.num_gps, num_outputs, 7):  # B = J and B = C are where layouts are easily mistaken
+    for size in (1, head.gps.num_gps, num_outputs, 7):  # with B = J or B = C, dimensions are easily mixed up
         close(torch.cat([head.predict_proba(part) for part in h.split(size)]), whole, "float32")
     order = torch.randperm(11)
     close(head.predict_proba(h[order]), whole[order], "float32")
@@ -64,7 +64,7 @@ def test_variances_are_never_negative_and_features_never_out_of_bounds(seed, opt
 
 
 def test_data_on_a_ring_stay_clear_of_the_seam():
-    """Else the two ends of the data would be neighbours: outliers on either side are a quarter of the ring apart."""
+    """The two ends of the data must not be neighbours: outliers on either side are a quarter of the ring apart."""
     head = GPHead(1, 2, grid_size=64, prior="circulant", kernel="matern12")
     (positions,) = head.gps.positions(torch.tensor([[-1e9], [1e9]]))
     low, high = positions.flatten().tolist()
@@ -106,7 +106,7 @@ def test_uncertainty_of_the_prior_is_one_and_of_a_pinned_function_nearly_zero():
 
 @pytest.mark.parametrize("num_outputs", [2, 3, 6])
 def test_probabilities_are_the_expected_softmax(num_outputs):
-    """Against many random draws of g for each row."""
+    """They equal the mean over many random draws of g for each row."""
     head = random_head(4, num_outputs, grid_size=12)
     h = torch.randn(8, 4)
     with torch.no_grad():
@@ -114,14 +114,14 @@ def test_probabilities_are_the_expected_softmax(num_outputs):
         f = mean + variance.sqrt() * torch.randn(200_000, *mean.shape)
         draws = head.mixing(f).softmax(-1)
     standard_error = draws.std(0) / len(draws) ** 0.5
-    # Two classes are a quadrature; more are a fixed rule of few points, whose own error counts beside the draws'.
+    # Two classes use quadrature. More classes use a few fixed points, whose own error adds to the draws'.
     own = 1e-5 if num_outputs == 2 else 1e-2
     assert ((head.predict_proba(h) - draws.mean(0)).abs() - 5 * standard_error).max().item() < own
 
 
 @pytest.mark.parametrize("num_outputs", [2, 5])
-def test_uncertainty_of_classes_is_that_of_many_draws(num_outputs):
-    """Entropy of the mean, mean of the entropies, and what is left of the variance: from draws, and from marginals."""
+def test_uncertainty_of_classes_equals_that_of_many_draws(num_outputs):
+    """Draws give the entropy of the mean and the mean of the entropies; marginals give the share of variance left."""
     head = random_head(5, num_outputs, grid_size=12)
     head.familiarity.remember(torch.randn(40, 4))
     h = torch.randn(8, 4)
@@ -136,17 +136,17 @@ def test_uncertainty_of_classes_is_that_of_many_draws(num_outputs):
         squared = head.mixing.weight.square()  # Var g_c = sum_j A_cj^2 Var f_j
         share = (variance @ squared.T).sum(-1) / (prior.variance @ squared.T).sum(-1)
     u = head.uncertainty(h)
-    own = 3e-3 if num_outputs == 2 else 2e-2  # of the draws, and of the rule of few points
+    own = 3e-3 if num_outputs == 2 else 2e-2  # the error of the draws, and of the few fixed points
     assert (u.total - total).abs().max().item() < own
     assert (u.aleatoric - entropies.mean(0)).abs().max().item() < own
-    assert u.epistemic.max().item() > 5 * own  # there is something to tell apart
+    assert u.epistemic.max().item() > 5 * own  # so that the two parts differ
     known = 1 - (1 - share).clamp_min(0) * (1 - head.familiarity.strangeness(h)) + (share - 1).clamp_min(0)
     close(u.ood_score, known, "float32")
     close(u.latent_variance, variance @ squared.T, "float32")
 
 
 @pytest.mark.parametrize("likelihood", ["softmax", "gaussian"])
-def test_predictions_in_parts_are_the_same(likelihood, monkeypatch):
+def test_predictions_in_parts_equal_the_whole(likelihood, monkeypatch):
     """Rows whose latent points do not fit into memory at once are taken in parts."""
     head = random_head(6, 3, likelihood, grid_size=8)
     h = torch.randn(23, 4)

@@ -1,19 +1,23 @@
-"""Laws of the encoder: rows on their own, order kept, codes in range, nothing new makes it fail."""
+"""Laws of the encoder: rows do not depend on each other, order is kept, codes are in range, no new value fails."""
 
 import json
 from itertools import pairwise
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from listed import listed
 
 from svdkl.nets.tabular import TabularNet
 from svdkl.tables.encoder import TabularEncoder
 from svdkl.tables.layout import Codes, Flag, Number
 from svdkl.tables.numbers import compress
+from svdkl.tables.table import Table, open_table
 
 seeds = st.integers(0, 2**31)
 finite = st.floats(allow_nan=False, allow_infinity=False)
@@ -37,7 +41,7 @@ rows = st.lists(st.fixed_dictionaries(values), min_size=1, max_size=60)
 
 
 def table(found: list[dict]) -> pa.Table:
-    base = [  # so that every column varies, and the kinds of the columns are those of their names
+    base = [  # these two rows make every column vary, and fix its kind
         {"number": 0.0, "whole": 0, "text": "a", "truth": False, "when": pd.Timestamp(2000, 1, 1)},
         {"number": 1.0, "whole": 1, "text": "b", "truth": True, "when": pd.Timestamp(2001, 2, 3, 4)},
     ]
@@ -61,6 +65,52 @@ def test_a_row_is_encoded_the_same_whatever_the_others(fitted, then, seed):
     assert torch.cat(parts).equal(whole)
     order = rng.permutation(len(then))
     assert encoder.transform(then.take(order)).equal(whole[order])
+
+
+def cells(rows: pa.Table) -> np.ndarray:
+    array = np.empty((len(rows), len(rows.column_names)), dtype=object)
+    for i, column in enumerate(rows.columns):
+        array[:, i] = column.to_pylist()
+    return array
+
+
+# Each way to hold the rows of a table.
+HOLDERS = {
+    "arrow": lambda rows: rows,
+    "pandas": lambda rows: rows.to_pandas(),
+    "pandas, arrow": lambda rows: rows.to_pandas(types_mapper=pd.ArrowDtype),
+    "polars": pl.from_arrow,
+    "numpy": cells,
+    "lists": lambda rows: cells(rows).tolist(),
+}
+
+
+@pytest.mark.parametrize("holder", HOLDERS)
+@given(rows, seeds)
+def test_rows_of_converted_columns_are_converted_rows(holder, found, seed):
+    whole = table(found)
+    rng = np.random.default_rng(seed)
+    index = rng.integers(0, len(whole), rng.integers(1, 2 * len(whole)))
+    start, stop = sorted(rng.integers(0, len(index) + 1, 2).tolist())
+    opened = open_table(HOLDERS[holder](whole))
+    view, part = opened.take(index), opened.take(index).part(start, stop)
+    own = open_table(HOLDERS[holder](whole.take(index)))
+    assert (view.num_rows, part.num_rows) == (len(index), stop - start)
+    for place in range(len(whole.column_names)):
+        expected = listed(own.column(place))
+        assert listed(view.column(place)) == expected
+        assert listed(part.column(place)) == expected[start:stop]
+    assert encoded(view, seed) == encoded(own, seed)
+
+
+def encoded(X: Table, seed: int) -> object:
+    """What an encoder learns of a table, and the table that it makes; or why it learns nothing."""
+    encoder = TabularEncoder(min_count=2, num_bins=8)
+    try:
+        encoder.fit(X, np.random.default_rng(seed).normal(size=X.num_rows) if seed % 2 else None)
+    except ValueError as error:
+        return str(error)
+    return encoder.to_json(), encoder.transform(X).tolist()
 
 
 @given(seeds, st.integers(1, 200_000))

@@ -1,1 +1,1 @@
-"""Each piece of mathematics against slow dense algebra, values and gradients."""
+"""Tests of each piece of mathematics, values and gradients, against slow dense algebra."""

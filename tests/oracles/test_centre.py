@@ -1,4 +1,4 @@
-"""A prior with a centre other than zero: q(u) is the same, only what it is measured from has moved."""
+"""A prior with a centre other than zero leaves q(u) the same, and changes the KL and the score of strange rows."""
 
 import pytest
 import torch
@@ -39,8 +39,8 @@ def test_recentring_moves_no_function_and_takes_the_mean_out_of_the_divergence(o
 @pytest.mark.parametrize(
     "options", [{}, {"whitened": False}, {"dims_per_gp": 2, "grid_size": 6}, {"prior": "circulant"}]
 )
-def test_recentring_keeps_what_the_data_had_left_of_the_variance(options):
-    """diag S / diag K at the lattice points, at most 1; the score of a row is then its product with today's."""
+def test_recentring_keeps_the_share_of_variance_that_the_data_left(options):
+    """It is diag S / diag K at the lattice points, at most 1, and multiplies the score of a row."""
     head = GPHead(4, 3, **{"grid_size": 9, "jitter": 1e-4, "posterior_scale": 0.4, **options}).double()
     with torch.no_grad():
         for parameter in head.parameters():

@@ -1,4 +1,4 @@
-"""KL(q(u) || p(u)) against the definition, and against what the paper's appendix derives by hand."""
+"""KL(q(u) || p(u)) against the definition, and against the derivatives in the paper's appendix."""
 
 import itertools
 import math
@@ -20,7 +20,7 @@ every_pair = pytest.mark.parametrize(
 @pytest.mark.parametrize("whitened", [True, False])
 @every_pair
 def test_kl(form, family, sizes, whitened):
-    """Where whitened, the dense divergence does not depend on the kernel either."""
+    """A whitened KL does not depend on the kernel, and neither does the dense one."""
     gps = random_gps(sizes, family, whitened, form)
     q = write_out(gps)
     expected = torch.stack([dense.kl_gaussians(q.mean[j], q.S[j], q.K[j]) for j in range(NUM_GPS)])
@@ -29,7 +29,7 @@ def test_kl(form, family, sizes, whitened):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_kl_with_a_badly_conditioned_prior(form):
-    """Jitter as by default, long lengthscales."""
+    """The jitter is the default, the lengthscales are long."""
     gps = random_gps((4, 16), "cholesky", False, form, jitter=1e-6)
     with torch.no_grad():
         gps.kernel.axes[1].log_lengthscale.copy_(torch.tensor([0.25, 0.3]).log())
@@ -52,7 +52,7 @@ def test_kl_of_the_prior_is_zero(sizes, form, whitened):
     close(kl_divergence(gps.posterior, gps.prior()), torch.zeros(NUM_GPS))
 
 
-# Equation (kron-kl): the two terms on their own.
+# The two terms of equation (kron-kl), separately.
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -85,7 +85,7 @@ def test_trace_of_kronecker_solve(form, family, sizes):
 
 
 def hyperparameter_derivatives(K_axes, gps):
-    """Of RBF kernels: dK/dlog(lengthscale), whose factor is r^2 exp(-r^2/2), for each axis; then dK/dlog(variance)."""
+    """Differentiate K of RBF kernels by each log lengthscale, with factor r^2 exp(-r^2/2), and by log variance."""
     derivatives = []
     for d, size in enumerate(gps.grid.sizes):
         i = torch.arange(size, dtype=torch.float64)

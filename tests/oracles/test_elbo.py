@@ -1,4 +1,4 @@
-"""The whole bound against dense algebra: matrices M, K, S and L written out for every GP; D = 1, 2, 3."""
+"""The whole bound against dense algebra, with M, K, S and L of every GP written out, for D = 1, 2, 3."""
 
 import dense
 import pytest

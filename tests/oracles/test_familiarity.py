@@ -1,4 +1,4 @@
-"""The GP on all features together, against the textbook's formula row by row, and what its score is good for."""
+"""The GP on all features together, against the textbook's formula row by row, and what its score finds."""
 
 import math
 import pickle
@@ -15,7 +15,7 @@ NOISE, STEEPNESS, SMALLEST_SCALE = 0.1, 2.0, 0.3  # the defaults
 
 
 def by_hand(rows: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
-    """k(x, x) - k(x, X) (K + noise I)^-1 k(X, x), one number at a time."""
+    """Compute k(x, x) - k(x, X) (K + noise I)^-1 k(X, x), one number at a time."""
     root_mean_square = lambda numbers: math.sqrt(sum(float(a) ** 2 for a in numbers) / len(numbers))  # noqa: E731
     sizes = [root_mean_square(column) for column in rows.T]
     usual = sorted(size for size in sizes if size > 0)
@@ -41,7 +41,7 @@ def by_hand(rows: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
     return torch.stack(shares)
 
 
-def test_variance_that_is_left():
+def test_share_of_variance_left():
     scales = torch.tensor([0.2, 3.0, 1.5, 0.0, 20.0])  # the fourth was never on
     rows = (torch.randn(30, 5, dtype=torch.float64) + 0.7) * scales
     rows[20:] = rows[:10]
@@ -51,7 +51,7 @@ def test_variance_that_is_left():
     close(familiarity.strangeness(h), by_hand(rows, h))
 
 
-def test_what_remembered_rows_are_to_each_other():
+def test_each_remembered_row_given_the_others():
     rows = (torch.randn(12, 3, dtype=torch.float64) + 0.4) * torch.tensor([0.7, 3.0, 1.3])
     familiarity = Familiarity(3).double()
     familiarity.remember(rows)
@@ -67,7 +67,7 @@ def test_what_remembered_rows_are_to_each_other():
 
 
 def test_scores_of_rows_like_those_of_training():
-    """As high for rows that are remembered, each left out, as for others of the same kind."""
+    """Remembered rows, each left out, score as high as other rows of the same kind."""
     x = torch.randn(2000, 4)
     model = SVDKL(nn.Identity(), 4, 2, grid_size=16)
     model.set_ranges(x[:1000])
@@ -139,7 +139,7 @@ def test_a_share_of_the_memory_goes_to_new_rows():
 
 @pytest.mark.parametrize("unit", [1.0, 100.0])
 def test_features_that_never_came_together_are_found(unit):
-    """Two features that are both usual, of which only one was ever large at a time."""
+    """Each of two features is often large, but never both at once."""
     size, which = torch.rand(600) * 2 + 1, torch.arange(600) % 2
     x = torch.stack([size * (which == 0), size * (which == 1)], 1) + 0.1 * torch.randn(600, 2)
     units = torch.tensor([unit, 1.0])
@@ -165,14 +165,14 @@ def test_memory_is_saved_with_a_model():
     other = GPHead(3, 2, grid_size=8)
     other.load_state_dict(head.state_dict())
     older = {name: tensor for name, tensor in head.state_dict().items() if name != "familiarity.rows"}
-    GPHead(3, 2, grid_size=8).load_state_dict(older)  # from before there was a memory
+    GPHead(3, 2, grid_size=8).load_state_dict(older)  # a state without a memory
     close(other.uncertainty(h).ood_score, expected)
     close(other.double().uncertainty(h.double()).ood_score, expected, "float32")
     close(pickle.loads(pickle.dumps(head)).uncertainty(h).ood_score, expected)
     assert len(pickle.dumps(head)) < 2 * len(pickle.dumps(GPHead(3, 2, grid_size=8)))  # the rows alone
 
 
-def test_memory_outlasts_what_is_loaded_of_other_parts():
+def test_memory_stays_when_only_other_parts_are_loaded():
     model = SVDKL(nn.Linear(4, 3), 3, 2, grid_size=8)
     model.remember(torch.randn(50, 4))
     before, known = model.head.familiarity.rows.clone(), model.head.familiarity.rows
@@ -205,4 +205,4 @@ def test_uncertainty_with_a_memory_is_exported():
     x = torch.randn(6, 4)
     program = torch.export.export(Score(model), (x,))
     close(program.module()(x), model.uncertainty(x).ood_score, "float32")
-    model.uncertainty(x)  # and nothing of the trace has stayed
+    model.uncertainty(x)  # the export has left nothing behind

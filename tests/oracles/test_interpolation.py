@@ -6,7 +6,7 @@ import torch
 from tolerances import close
 
 from oracles.twins import LATTICES, NUM_GPS, random_positions, same
-from svdkl.gp.interpolation import interpolate, interpolate_transposed, interpolation_weights
+from svdkl.gp.interpolation import interpolate, interpolation_weights
 
 EDGES = [-torch.inf, -3, -1e-9, 0, 0.4, 1, 1.7, 2, 2.5, 3, 3 + 1e-9, 3.2, 4, 4 + 1e-9, 9, torch.inf]
 SIZES = [*LATTICES, (4,), (4, 4), (4, 5, 4)]
@@ -27,22 +27,6 @@ def test_interpolate(sizes, batch):
     values, positions = values_on(sizes, *batch), random_positions(20, sizes)
     expected = multiply(dense.interpolation_matrices(positions, sizes), values, len(sizes))
     same(interpolate(values, positions), expected, [values, positions])
-
-
-@pytest.mark.parametrize("batch", [(), (3,), (3, 2)])
-@pytest.mark.parametrize("sizes", SIZES)
-def test_interpolate_transposed(sizes, batch):
-    x = torch.randn(*batch, 20, NUM_GPS, dtype=torch.float64, requires_grad=True)
-    positions = random_positions(20, sizes)
-    expected = torch.einsum("jbm,...bj->...jm", dense.interpolation_matrices(positions, sizes), x)
-    same(interpolate_transposed(x, positions, sizes), expected.unflatten(-1, sizes), [x, positions])
-
-
-@pytest.mark.parametrize("sizes", SIZES)
-def test_transposed_is_the_adjoint(sizes):
-    values, positions = values_on(sizes), random_positions(20, sizes)
-    x = torch.randn(20, NUM_GPS, dtype=torch.float64)
-    close((interpolate(values, positions) * x).sum(), (values * interpolate_transposed(x, positions, sizes)).sum())
 
 
 @pytest.mark.parametrize("size", [4, 5, 9])
@@ -113,13 +97,6 @@ def test_no_rows(sizes):
     assert result.shape == (3, 0, NUM_GPS)
     (grad,) = torch.autograd.grad(result.sum(), values)
     close(grad, torch.zeros_like(values))
-
-
-@pytest.mark.parametrize("sizes", LATTICES)
-def test_transposed_of_no_rows(sizes):
-    x = torch.zeros(3, 0, NUM_GPS, dtype=torch.float64)
-    result = interpolate_transposed(x, random_positions(20, sizes)[:0], sizes)
-    close(result, torch.zeros(3, NUM_GPS, *sizes))
 
 
 @pytest.mark.parametrize("sizes", LATTICES)

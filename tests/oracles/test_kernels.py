@@ -15,7 +15,7 @@ DISTANCE = torch.linspace(0, 1.3, 9, dtype=torch.float64)
 
 
 def randomised(kernel):
-    """In float64, with hyperparameters that differ for each GP, axis and component."""
+    """Make hyperparameters float64 and different for each GP, axis and component."""
     kernel = kernel.double()
     with torch.no_grad():
         for parameter in kernel.parameters():
@@ -62,7 +62,7 @@ def test_axis_kernels(name):
 
 @pytest.mark.parametrize("names", [("rbf",), ("matern52", "rbf"), ("periodic", "matern12", "spectral_mixture")])
 def test_product_over_axes(names):
-    """variance * prod_d k_d, with the variance of each GP once."""
+    """The kernel is variance * prod_d k_d, with the variance of each GP once."""
     kernel = randomised(build_kernel(names, NUM_GPS, len(names)))
     ours = math.prod(kernel.column(d, DISTANCE) for d in range(len(names)))
     expected = torch.stack(

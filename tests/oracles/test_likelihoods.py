@@ -32,7 +32,7 @@ def make(name: str, num_outputs: int = C):
 
 
 def reference(likelihood, g: torch.Tensor) -> td.Distribution:
-    """The same distribution by torch."""
+    """Build the same distribution by torch."""
     match type(likelihood).__name__:
         case "Bernoulli":
             return td.Bernoulli(logits=g)
@@ -76,7 +76,7 @@ def brute_force(function, mean: torch.Tensor, variance: torch.Tensor) -> torch.T
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_log_prob_mean_and_variance_are_those_of_torch(name):
+def test_log_prob_mean_and_variance_equal_torchs(name):
     likelihood, g, y = make(name), torch.randn(4, B, C, dtype=torch.float64), targets(name)
     expected = reference(likelihood, g)
     close(likelihood.log_prob(g, y), expected.log_prob(y))
@@ -88,7 +88,7 @@ def test_log_prob_mean_and_variance_are_those_of_torch(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_expected_log_likelihood(name):
-    """Closed forms and Gauss-Hermite, value and gradient: of marginals, mixing and the likelihood's own parameters."""
+    """Closed forms and Gauss-Hermite, with gradients of marginals, mixing and the likelihood's parameters."""
     likelihood, y = make(name), targets(name)
     mixing, marginals = mixed()
     parameters = [*mixing.parameters(), *likelihood.parameters(), *marginals]
@@ -163,7 +163,7 @@ def test_predictive_distribution(name):
 
 @pytest.mark.parametrize("num_gps", [4, 9])
 def test_latent_points_have_the_moments_of_the_outputs(num_gps):
-    """Mean A m + b and covariance A diag(v) A^T, whether points lie in the GPs or in the outputs; and what follows."""
+    """Points in the GPs or in the outputs have mean A m + b and covariance A diag(v) A^T."""
     likelihood, mixing = make("softmax", 3), Mixing(num_gps, 3).double()
     with torch.no_grad():
         mixing.weight.copy_(0.8 * torch.randn(3, num_gps))
@@ -207,7 +207,7 @@ def test_normal_points_have_the_moments_of_a_normal():
 
 
 def test_dense_references_agree_with_each_other():
-    """The reference for M, against its definition at one point."""
+    """The reference for M fits its definition at one point."""
     row = dense.axis_rows(torch.tensor([2.25], dtype=torch.float64), 6)[0]
     expected = [0.0] + [dense.keys(torch.tensor(2.25 - i, dtype=torch.float64)).item() for i in range(1, 5)] + [0.0]
     close(row, torch.tensor(expected, dtype=torch.float64))

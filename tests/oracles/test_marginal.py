@@ -16,13 +16,13 @@ each_posterior = pytest.mark.parametrize(
 
 
 def moments(M, mean, S):
-    """Means and variances, (B, J)."""
+    """Return means and variances, (B, J)."""
     return (M @ mean.unsqueeze(-1)).squeeze(-1).mT, (M @ S @ M.mT).diagonal(dim1=1, dim2=2).mT
 
 
 @pytest.fixture(params=["fused", "eager"])
 def path(request, monkeypatch):
-    """The loop for CPUs, and the tensor operations that stand in for it elsewhere."""
+    """Run the compiled loop for CPUs, then the tensor operations for other devices."""
     if request.param == "eager":
         monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
 
@@ -89,7 +89,7 @@ def test_prior_marginals(sizes, form, path):
 
 @each_posterior
 def test_covariances(form, family, whitened, sizes):
-    """Between all pairs of two sets of points, of the prior and of the posterior."""
+    """Prior and posterior covariances between all pairs of two sets of points."""
     gps = random_gps(sizes, family, whitened, form)
     left, right = random_positions(9, sizes), random_positions(12, sizes)
     q, prior = write_out(gps), gps.prior()

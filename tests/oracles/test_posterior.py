@@ -20,7 +20,7 @@ from oracles.twins import (
 from svdkl.gp.linalg.banded import banded_gram
 from svdkl.gp.posterior import BandedFactor, inverse_softplus
 
-SIZES = [4, 6, 9]  # a band of four below the diagonal holds all of the first
+SIZES = [4, 6, 9]  # four diagonals below the main one hold the whole of a 4 x 4 matrix
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -61,7 +61,7 @@ def test_banded_gram_twice_differentiated():
 
 @pytest.mark.parametrize("sizes", LATTICES)
 def test_auto_mixes_families(sizes, monkeypatch):
-    """Some axes banded, others not: what is written out from each is what is read off."""
+    """Some axes are banded, others are not; marginals and KL still equal the dense ones."""
     monkeypatch.setattr("svdkl.gp.posterior.LONG_AXIS", 6)
     for form in FORMS:
         gps = random_gps(sizes, "auto", True, form)

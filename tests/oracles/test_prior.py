@@ -15,13 +15,13 @@ CPU = torch.device("cpu")
 
 
 def roots_of(matrices, forms):
-    """Cholesky factors on lines, symmetric roots on rings."""
+    """Compute Cholesky factors on lines and symmetric roots on rings."""
     root = {"toeplitz": torch.linalg.cholesky, "circulant": dense.symmetric_root}
     return dense.krons([root[form](K) for form, K in zip(forms, matrices, strict=True)])
 
 
 def apply(matrices, x):
-    """Of each GP, for x of shape (T, J, m_1, ..., m_D)."""
+    """Multiply x of shape (T, J, m_1, ..., m_D) with the matrix of each GP."""
     return (matrices @ x.flatten(2).unsqueeze(-1)).reshape(x.shape)
 
 
@@ -38,7 +38,6 @@ def test_prior(forms):
     x = torch.randn(3, NUM_GPS, *sizes, dtype=torch.float64, requires_grad=True)
     inputs = [*gps.kernel.parameters(), x]
     assert prior.sizes == sizes
-    same(prior.multiply(x), apply(K, x), inputs)
     same(prior.colour(x), apply(R, x), inputs)
     same(prior.whiten(x), apply(torch.linalg.inv(R), x), inputs)
     same(prior.log_det(), torch.logdet(K), inputs)
@@ -58,9 +57,9 @@ def test_kernel_between_all_grid_points(sizes):
         ]
         K.append(dense.kernel_matrix(correlations, gps.kernel.log_variance[j].exp(), sizes))
     K = torch.stack(K)
-    eye = torch.eye(K.shape[-1], dtype=torch.float64).reshape(-1, 1, *sizes).repeat(1, NUM_GPS, *[1] * len(sizes))
+    eyes = [torch.eye(size, dtype=torch.float64).expand(NUM_GPS, -1, -1) for size in sizes]
     inputs = list(gps.kernel.parameters())
-    same(gps.prior().multiply(eye).flatten(2).movedim(0, -1), K, inputs)
+    same(dense.krons([axis.multiply(eye) for axis, eye in zip(gps.prior().axes, eyes, strict=True)]), K, inputs)
     same(gps.prior().log_det(), torch.logdet(K), inputs)
 
 
@@ -80,7 +79,7 @@ def test_ring(size, lengthscale):
 
 @pytest.mark.parametrize("size", [7, 8])
 def test_ring_of_long_lengthscales_stays_positive(size):
-    """Where the sum around the ring is cut off, what falls below zero is lifted, and the jitter is added to all."""
+    """The sum around the ring is cut off: eigenvalues below zero are lifted to it, and all get the jitter."""
     kernel = build_kernel("rbf", NUM_GPS, 1).double()
     with torch.no_grad():
         kernel.axes[0].log_lengthscale.copy_(torch.tensor([0.9, 2.7]).log())
@@ -103,7 +102,7 @@ def test_rows_times_the_root(form):
 
 @pytest.mark.parametrize("m", [4, 7, 8])
 def test_even_transform(m):
-    """Sums of cosines over the whole of a sequence, from its half."""
+    """The transform of half a sequence equals sums of cosines over the whole."""
     half = torch.randn(NUM_GPS, m // 2 + 1, dtype=torch.float64, requires_grad=True)
     whole = half[:, [min(n, m - n) for n in range(m)]]
     frequency, n = torch.arange(m // 2 + 1, dtype=torch.float64), torch.arange(m, dtype=torch.float64)
@@ -112,7 +111,7 @@ def test_even_transform(m):
 
 
 def spectrum_and_bands(m, width):
-    """Of a circulant C, and what lies on and above the diagonal of a banded symmetric W, with zeros past the ends."""
+    """Draw the spectrum of a circulant C, and main and upper diagonals of a banded W, with zeros past their ends."""
     spectrum = uniform(NUM_GPS, m // 2 + 1, low=0.1, high=2).requires_grad_()
     inside = torch.arange(m) + torch.arange(width)[:, None] < m
     free = torch.randn(NUM_GPS, width, m, dtype=torch.float64, requires_grad=True)
@@ -122,7 +121,7 @@ def spectrum_and_bands(m, width):
 @pytest.mark.parametrize("wanted", [1, 4])
 @pytest.mark.parametrize(("m", "width"), [(4, 1), (4, 3), (7, 2), (9, 5), (12, 5), (6, 6)])
 def test_congruence(m, width, wanted):
-    """Diagonals of C W C: for odd and even rings, also where a band reaches all around."""
+    """Rings are odd and even, and some bands reach all around."""
     spectrum, free, bands = spectrum_and_bands(m, width)
     upper = sum(torch.diag_embed(bands[:, k, : m - k], k) for k in range(width))
     W = upper + upper.triu(1).mT
@@ -139,14 +138,14 @@ def test_congruence_twice_differentiated():
 
 
 class NotQuiteAKernel(AxisKernel):
-    """1 + 3e-5 off the diagonal: the smallest eigenvalue is -3e-5."""
+    """A matrix with 1 + 3e-5 off its diagonal, whose smallest eigenvalue is -3e-5."""
 
     def forward(self, distance):
         return (1 + 3e-5 * (distance > 0).to(distance.dtype)).expand(NUM_GPS, -1)
 
 
 def test_grown_jitter_is_part_of_the_covariance():
-    """What was factorised is what is multiplied with."""
+    """Products and factors belong to the same matrix."""
     kernel = build_kernel(NotQuiteAKernel(), NUM_GPS, 1).double()
     with torch.no_grad():
         kernel.log_variance.copy_(torch.tensor([-1.0, 2.0]))

@@ -1,4 +1,4 @@
-"""Cholesky factors of many small matrices against torch's own of each, values and gradients."""
+"""Cholesky factors of many small matrices, values and gradients, against torch's."""
 
 import pytest
 import torch
@@ -9,19 +9,19 @@ from svdkl.shapes import Tensor
 
 
 def covariances(size: int, count: int, rank: int | None = None, dtype: torch.dtype = torch.float64) -> Tensor:
-    """(C, C, B), of full rank unless said otherwise."""
+    """Draw covariances (C, C, B), of full rank by default."""
     roots = torch.randn(count, size, rank or 2 * size, dtype=dtype)
     return (1.7 * roots @ roots.mT).movedim(0, -1)
 
 
 def dense(many: Tensor) -> Tensor:
-    """Torch's, columns first and matrices last as ours."""
+    """Factorise by torch, with columns first and matrices last."""
     return torch.linalg.cholesky(many.movedim(-1, 0)).mT.movedim(0, -1)
 
 
 @pytest.mark.parametrize("cholesky", [small_cholesky, eager_cholesky])
 @pytest.mark.parametrize(("size", "count"), [(1, 4), (3, 1), (7, 33), (12, 5), (4, 0)])
-def test_columns_are_those_of_the_dense_factor(cholesky, size, count):
+def test_columns_equal_the_dense_factors(cholesky, size, count):
     many = covariances(size, count)
     close(cholesky(many), dense(many))
 
@@ -40,18 +40,18 @@ def test_gradients():
 
 @pytest.mark.parametrize("cholesky", [small_cholesky, eager_cholesky])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_variances_may_be_nothing(cholesky, dtype):
-    """Less than full rank, and a matrix of zeros."""
+def test_matrices_without_full_rank(cholesky, dtype):
+    """Some have half the rank, one is zero."""
     many = covariances(6, 20, rank=3, dtype=dtype)
     many[:, :, 7] = 0
     columns = cholesky(many)
     again = torch.einsum("kcb,kdb->cdb", columns, columns)
-    # A variance that counts as rounding takes its covariances with it: at most so much.
+    # A variance that counts as rounding is dropped with its covariances, which bounds the error.
     assert (again - many).abs().max() < 2 * (ROUNDING * torch.finfo(dtype).eps) ** 0.5 * many.abs().max()
     assert not columns[:, :, 7].any()
 
 
-def test_gradients_of_nothing_are_finite():
+def test_gradients_of_zero_variances_are_finite():
     variance = torch.tensor([[0.3, 0.0, 0.0], [0.0, 0.0, 0.0]], dtype=torch.float64, requires_grad=True)
     weight = torch.randn(3, 3, dtype=torch.float64)
     many = torch.einsum("cj,dj,bj->cdb", weight, weight, variance)

@@ -23,7 +23,7 @@ def uniform(*shape: int, low: float, high: float) -> Tensor:
 
 
 def same(actual: Tensor, expected: Tensor, inputs: Sequence[Tensor], kind: str = "float64") -> None:
-    """Equal values, and equal gradients of the inputs for a random cotangent."""
+    """Assert equal values, and equal gradients of the inputs for a random cotangent."""
     close(actual, expected, kind)
     cotangent = torch.randn_like(expected)
     ours, theirs = (
@@ -40,7 +40,7 @@ def random_gps(
     form: str = "toeplitz",
     jitter: float = 1e-3,
 ) -> LatticeGPs:
-    """GPs with random parameters throughout; also where a parameter is not to be read."""
+    """Build GPs whose parameters are all random, even in places that must not be read."""
     gps = LatticeGPs(NUM_GPS, sizes, KERNELS[: len(sizes)], family, whitened, form, jitter).double()
     with torch.no_grad():
         for axis in gps.kernel.axes:
@@ -52,7 +52,7 @@ def random_gps(
 
 
 def random_positions(num_rows: int, sizes: Sequence[int]) -> Tensor:
-    """Positions (B, J, D) inside; in the first eight rows on the ends, on grid points, in edge cells and outside."""
+    """Draw positions (B, J, D); the first eight rows lie on ends, on grid points, in edge cells and outside."""
     last = torch.tensor(sizes, dtype=torch.float64) - 1
     positions = torch.rand(num_rows, NUM_GPS, len(sizes), dtype=torch.float64) * last
     from_end = torch.tensor([0.0, 1.0, 0.3, -0.7], dtype=torch.float64)[:, None].expand(4, len(sizes))
@@ -64,7 +64,7 @@ def random_positions(num_rows: int, sizes: Sequence[int]) -> Tensor:
 
 
 class Dense(NamedTuple):
-    """N(mean, S) and N(0, K) of each GP; L and R are the roots by which they are drawn."""
+    """Dense N(mean, S) and N(0, K) of each GP, with roots S = L L^T and K = R R^T."""
 
     mean: Tensor
     S: Tensor
@@ -76,7 +76,7 @@ class Dense(NamedTuple):
 def write_out(gps: LatticeGPs) -> Dense:
     K_axes, L_axes = axis_covariances(gps), [axis_factor(factor) for factor in gps.posterior.axes]
     K, L = dense.krons(K_axes), dense.krons(L_axes)
-    # The Cholesky factor of a Kronecker product is that of its factors; so is the symmetric root.
+    # The Cholesky factor of a Kronecker product is the product of its factors' ones; so is the symmetric root.
     R = torch.linalg.cholesky(K) if gps.forms[0] == "toeplitz" else dense.symmetric_root(K)
     mean = gps.posterior.mean.flatten(1)
     if gps.posterior.whitened:
@@ -85,7 +85,7 @@ def write_out(gps: LatticeGPs) -> Dense:
 
 
 def axis_covariances(gps: LatticeGPs) -> list[Tensor]:
-    """K_d of each axis, (J, m_d, m_d); the variance goes with the first."""
+    """Compute K_d of each axis, (J, m_d, m_d); the first has the variance."""
     covariances = []
     for d, (form, size) in enumerate(zip(gps.forms, gps.grid.sizes, strict=True)):
         correlation = dense.line_correlation if form == "toeplitz" else dense.ring_correlation
@@ -100,7 +100,7 @@ def softplus(raw: Tensor) -> Tensor:
 
 
 def axis_factor(factor: torch.nn.Module) -> Tensor:
-    """L_d of one axis, (J, m_d, m_d), from the raw parameters of its family."""
+    """Compute L_d of one axis, (J, m_d, m_d), from the raw parameters of its family."""
     if isinstance(factor, CholeskyFactor):
         below = torch.ones(factor.size, factor.size, dtype=torch.float64).tril(-1)
         return factor.raw * below + torch.stack([torch.diag(softplus(raw.diagonal())) for raw in factor.raw])

@@ -1,4 +1,4 @@
-"""Timings, and the processes in which they are taken."""
+"""Timings, and the workers in which they are taken."""
 
 import json
 import math
@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from svdkl_research.bench import child, runner
-from svdkl_research.bench.runner import Conditions, Record, run_in_process, run_tasks
+from svdkl_research.bench.runner import Conditions, Record, run_in_worker, run_tasks
 from svdkl_research.bench.setting import Setting
 from svdkl_research.bench.studies import STUDIES, Limit, Task, choose
 from svdkl_research.bench.summaries import curves, document, missed_limits, rows
@@ -117,10 +117,10 @@ def test_choice_of_tasks():
         choose(["head"], only="system=mc_gp")
 
 
-# ----------------------------------------------------------------------------------------------------------- processes
+# ------------------------------------------------------------------------------------------------------------- workers
 
 
-def test_a_process_measures_network_and_model(tmp_path):
+def test_a_worker_measures_network_and_model(tmp_path):
     task = Task("step", "svdkl", "network", TINY, 3, Limit("ratio at most", 1e9))
     said = []
     (record,) = run_tasks([task], tmp_path / "bench.json", CONDITIONS, "svdkl bench", said.append)
@@ -134,14 +134,14 @@ def test_a_process_measures_network_and_model(tmp_path):
     assert missed_limits([replace(record, task=replace(task, limit=Limit("ratio at most", 0.0)))])
 
 
-def test_a_process_without_memory_is_recorded_as_such():
+def test_a_worker_without_memory_is_recorded_as_such():
     task = Task("step", "network", "network", Setting(rows=400_000), 1)
-    assert run_in_process(task, replace(CONDITIONS, memory=3 * 10**8)) == {"status": "out of memory"}
+    assert run_in_worker(task, replace(CONDITIONS, memory=3 * 10**8)) == {"status": "out of memory"}
 
 
-def test_a_process_without_time_is_recorded_as_such():
+def test_a_worker_without_time_is_recorded_as_such():
     task = Task("step", "network", "network", TINY, 1)
-    assert run_in_process(task, replace(CONDITIONS, seconds=0.1)) == {"status": "out of time"}
+    assert run_in_worker(task, replace(CONDITIONS, seconds=0.1)) == {"status": "out of time"}
 
 
 @pytest.mark.parametrize(
@@ -153,10 +153,10 @@ def test_a_process_without_time_is_recorded_as_such():
         (-9, "", {"status": "out of memory"}),
     ],
 )
-def test_a_process_that_ends_badly(code, stderr, outcome, monkeypatch):
+def test_a_worker_that_ends_badly(code, stderr, outcome, monkeypatch):
     ended = subprocess.CompletedProcess([], code, "", stderr)
     monkeypatch.setattr(subprocess, "run", lambda *arguments, **options: ended)
-    assert run_in_process(Task("step", "network", "network", TINY, 1), CONDITIONS) == outcome
+    assert run_in_worker(Task("step", "network", "network", TINY, 1), CONDITIONS) == outcome
 
 
 def test_what_is_measured_is_kept_and_the_rest_goes_on(tmp_path, monkeypatch):
@@ -172,7 +172,7 @@ def test_what_is_measured_is_kept_and_the_rest_goes_on(tmp_path, monkeypatch):
             return {"status": "out of memory"}
         return {"status": "measured", "seconds": {"network": [1.0, 1.0], "klsp_gp": [float(task.setting.m)] * 2}}
 
-    monkeypatch.setattr(runner, "run_in_process", run)
+    monkeypatch.setattr(runner, "run_in_worker", run)
     interrupt = True
     with pytest.raises(KeyboardInterrupt):
         run_tasks(tasks, path, CONDITIONS, "", lambda line: None)

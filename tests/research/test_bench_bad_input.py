@@ -61,7 +61,7 @@ def test_a_run_prints_a_table_and_writes(capfd, monkeypatch):
             }
         return {"status": "measured", "seconds": {name: [1.0, 1.0] for name in task.systems}}
 
-    monkeypatch.setattr("svdkl_research.bench.runner.run_in_process", run)
+    monkeypatch.setattr("svdkl_research.bench.runner.run_in_worker", run)
     assert main(shlex.split("bench --out here")) == 1  # gpytorch is not fifty times slower
     output, _ = capfd.readouterr()
     assert "ratio at most 1.02" in output

@@ -22,7 +22,7 @@ from svdkl_research.rivals.klsp_gp import SparseGPClassifier, expected_log_likel
 from svdkl_research.rivals.laplace import LaplaceClassifier
 from svdkl_research.rivals.matrix import PixelMatrix
 from svdkl_research.rivals.mc_gp import SampledGPClassifier, expected
-from svdkl_research.rivals.savi_gp import MixtureGPClassifier, MixtureProcess, sampled_log_likelihood
+from svdkl_research.rivals.savi_gp import MixtureGPClassifier, MixtureGPs, sampled_log_likelihood
 from svdkl_research.suites import task as tasks
 from svdkl_research.suites.all_suites import get_suite
 from svdkl_research.suites.results import read_results
@@ -107,61 +107,61 @@ def test_budgets_of_seconds_end_the_fits():
 # ------------------------------------------------------------------------------------------------------------ SAVI-GP
 
 
-def mixture(count: int) -> MixtureProcess:
-    process = MixtureProcess(torch.randn(5, 2), 3, count, 1.5, torch.Generator().manual_seed(0))
+def mixture(count: int) -> MixtureGPs:
+    gps = MixtureGPs(torch.randn(5, 2), 3, count, 1.5, torch.Generator().manual_seed(0))
     with torch.no_grad():
-        for parameter in (process.v, process.log_variance, process.log_amplitude):
+        for parameter in (gps.v, gps.log_variance, gps.log_amplitude):
             parameter.add_(0.3 * torch.randn_like(parameter))
-    return process
+    return gps
 
 
 def test_the_bound_of_one_gaussian_is_its_divergence():
-    process = mixture(1)
-    R, _ = process.factors(torch.randn(1, 2))
-    S = torch.diag_embed(process.log_variance[0].double().exp())
-    m = torch.einsum("lpq,lq->lp", R, process.v[0].double())
+    gps = mixture(1)
+    R, _ = gps.factors(torch.randn(1, 2))
+    S = torch.diag_embed(gps.log_variance[0].double().exp())
+    m = torch.einsum("lpq,lq->lp", R, gps.v[0].double())
     kl = kl_divergence(MultivariateNormal(m, S), MultivariateNormal(torch.zeros_like(m), scale_tril=R)).sum()
     # The bound on a single Gaussian's entropy is too low by (1 - log 2) / 2 for each number.
-    torch.testing.assert_close(process.prior_terms(R), -kl - 0.5 * 15 * (1 - np.log(2)), atol=1e-5, rtol=1e-6)
+    torch.testing.assert_close(gps.prior_terms(R), -kl - 0.5 * 15 * (1 - np.log(2)), atol=1e-5, rtol=1e-6)
 
 
 def test_gaussians_far_apart_have_the_entropy_of_the_choice():
-    process = mixture(2)
+    gps = mixture(2)
     with torch.no_grad():
-        process.v[1] += 100
-        process.log_weight.copy_(torch.tensor([0.0, 1.0]))
-    weight = process.log_weight.detach().double().softmax(0)
-    R, _ = process.factors(torch.randn(1, 2))
+        gps.v[1] += 100
+        gps.log_weight.copy_(torch.tensor([0.0, 1.0]))
+    weight = gps.log_weight.detach().double().softmax(0)
+    R, _ = gps.factors(torch.randn(1, 2))
     single = []
     for k in range(2):
         alone = mixture(1)
-        alone.load_state_dict({**process.state_dict(), **one_of(process, k)})
+        alone.load_state_dict({**gps.state_dict(), **one_of(gps, k)})
         single.append(alone.prior_terms(R).detach())
     expected_value = weight @ torch.stack(single) - (weight * weight.log()).sum()
-    torch.testing.assert_close(process.prior_terms(R).detach(), expected_value, rtol=1e-6, atol=1e-4)
+    torch.testing.assert_close(gps.prior_terms(R).detach(), expected_value, rtol=1e-6, atol=1e-4)
 
 
-def one_of(process: MixtureProcess, k: int) -> dict[str, torch.Tensor]:
-    part = {"v": process.v[k : k + 1], "log_variance": process.log_variance[k : k + 1]}
-    return {**part, "log_weight": process.log_weight[:1]}
+def one_of(gps: MixtureGPs, k: int) -> dict[str, torch.Tensor]:
+    part = {"v": gps.v[k : k + 1], "log_variance": gps.log_variance[k : k + 1]}
+    return {**part, "log_weight": gps.log_weight[:1]}
 
 
 def test_marginals_are_those_of_the_mixtures_gaussians():
-    process = mixture(2)
+    gps = mixture(2)
     x = torch.randn(4, 2)
-    R, W = process.factors(x)
-    mean, variance = process.marginals(R, W)
-    amplitude = process.log_amplitude.exp().double()
-    scale = process.log_lengthscale.exp().double()
+    R, W = gps.factors(x)
+    mean, variance = gps.marginals(R, W)
+    amplitude = gps.log_amplitude.exp().double()
+    scale = gps.log_lengthscale.exp().double()
     for lat in range(3):
-        z, rows = process.inducing[lat].double() / scale[lat], x.double() / scale[lat]
+        z, rows = gps.inducing[lat].double() / scale[lat], x.double() / scale[lat]
         K_nm = amplitude[lat] ** 2 * (-0.5 * torch.cdist(rows, z).square()).exp()
         A = K_nm @ (R[lat] @ R[lat].T).inverse()
         for k in range(2):
-            s = process.log_variance[k, lat].double().exp()
+            s = gps.log_variance[k, lat].double().exp()
             own = amplitude[lat] ** 2 - (A * K_nm).sum(1) + (A.square() * s).sum(1)
             torch.testing.assert_close(variance[k, :, lat].double(), own, rtol=1e-3, atol=1e-4)
-            m = A @ R[lat] @ process.v[k, lat].double()
+            m = A @ R[lat] @ gps.v[k, lat].double()
             torch.testing.assert_close(mean[k, :, lat].double(), m, rtol=1e-3, atol=1e-4)
 
 
@@ -302,7 +302,7 @@ def test_a_task_looks_at_images_from_elsewhere(few_digits):
     assert "| network, temperature | 1 - largest probability |" in page
 
 
-def test_scores_of_processes_and_of_members():
+def test_scores_of_gps_and_of_members():
     X, y = digits(28)
     model = ImageClassifier("mnist", 1, recipe="svdkl", evidence=False, grid_size=8, max_iter=1)
     model.fit(X[:60], y[:60], X[60:90], y[60:90], seed=0)

@@ -64,7 +64,7 @@ def test_a_task_from_top_to_bottom(model, few_digits):
     run_task(suite, Task(suite.name, "mnist", model, 0, 0), results, scratch, few_digits)
     found = {result.model: result for result in read_results(results, suite)}
     assert set(found) == ({"cnn", "dnn_temperature", "laplace", "cnn_gp"} if model == "cnn" else {model})
-    if model == "cnn":  # processes on the finished network: settings, epochs and scores of their own
+    if model == "cnn":  # GPs on the finished network: settings, epochs and scores of their own
         with_gps = found["cnn_gp"]
         assert with_gps.config["settings"]["recipe"] == "dnn_gp"
         assert with_gps.config["findings"]["stages"]["network"]["epochs"] == 3

@@ -1,12 +1,13 @@
-"""Tables inside documents are what the folders of results hold."""
+"""Tables inside documents are what the results hold."""
 
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
 from svdkl_research.pages.overview import fill_in, overview
 from svdkl_research.suites.all_suites import get_suite
-from svdkl_research.suites.results import folder_of, write_results
+from svdkl_research.suites.results import Result, write_results
 from svdkl_research.suites.suite import Task
 from svdkl_research.task_commands import main
 
@@ -14,10 +15,8 @@ REPOSITORY = Path(__file__).parents[2]
 
 
 def put(root: Path, dataset: str, model: str, seed: int, nlp: float, share: str = "1") -> None:
-    task = Task("tabular", dataset, model, 0, seed)
-    name = folder_of(root, task, model)
-    folder = name if share == "1" else name.with_name(f"{name.name}-share")
-    write_results({folder: {"metrics": {"nlp": nlp}, "config": {"share": share}, "provenance": {}}})
+    run = Task("tabular", dataset, model, 0, seed, Fraction(share)).run
+    write_results(root, "tabular", [Result(dataset, model, run, {"nlp": nlp}, {"share": share}, {})])
 
 
 @pytest.fixture
@@ -54,7 +53,7 @@ def test_only_the_places_that_are_marked_change(results, tmp_path):
     assert document.read_text() == filled
 
 
-def test_the_readme_is_what_the_results_say():
-    readme = (REPOSITORY / "README.md").read_text()
-    assert "<!-- results: uci nlp -->" in readme
-    assert fill_in(readme, REPOSITORY / "results") == readme, "run: python -m svdkl_research fill README.md"
+def test_the_page_of_results_is_what_the_results_say():
+    page = (REPOSITORY / "docs" / "results.md").read_text()
+    assert "<!-- results: uci nlp -->" in page
+    assert fill_in(page, REPOSITORY / "results") == page, "run: python -m svdkl_research fill docs/results.md"

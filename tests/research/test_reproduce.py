@@ -1,6 +1,5 @@
-"""``svdkl reproduce``: tasks, then a page and figures, all from the folders of results."""
+"""``svdkl reproduce``: tasks, then a page and figures, all from the results."""
 
-import json
 from fractions import Fraction
 from pathlib import Path
 from xml.etree import ElementTree
@@ -15,7 +14,7 @@ from svdkl_research.pages.suite_figures import _curve, write_figures
 from svdkl_research.suites import runner
 from svdkl_research.suites.all_suites import get_suite
 from svdkl_research.suites.plan import Place
-from svdkl_research.suites.results import folder_of, read_results, write_results
+from svdkl_research.suites.results import Result, read_results, write_results
 from svdkl_research.suites.suite import Task
 
 PROVENANCE = {
@@ -29,13 +28,13 @@ PROVENANCE = {
 def put(root: Path, task: Task, result: str, **metrics: float) -> None:
     config = {"trained_as": task.model, "fold": task.fold, "seed": task.seed, "share": str(task.share)}
     known = {"accuracy": 0.7, "nlp": 0.5, "train_seconds": 50.0, "train_core_seconds": 40.0, "predict_seconds": 1.0}
-    documents = {"metrics": {**known, "n_train": 3000, **metrics}, "config": config, "provenance": PROVENANCE}
-    write_results({folder_of(root, task, result): documents})
+    numbers = {**known, "n_train": 3000, **metrics}
+    write_results(root, task.suite, [Result(task.dataset, result, task.run, numbers, config, PROVENANCE)])
 
 
 @pytest.fixture
 def instead(tmp_path, monkeypatch):
-    """A folder to be in, and results that are made up in place of processes."""
+    """A folder to be in, and results that are made up in place of workers."""
     monkeypatch.chdir(tmp_path)
     failing: set[str] = set()
 
@@ -46,7 +45,7 @@ def instead(tmp_path, monkeypatch):
             put(place.results, task, result)
         return None
 
-    monkeypatch.setattr(runner, "run_in_process", made_up)
+    monkeypatch.setattr(runner, "run_in_worker", made_up)
     return failing
 
 
@@ -55,7 +54,7 @@ def test_runs_what_is_missing_and_writes_the_page(instead, capsys):
     assert main(arguments) == 0
     said = capsys.readouterr().out.splitlines()
     assert said[0] == "smoke: 4 tasks, 0 finished before, 4 to run."
-    assert said[1].startswith("This takes about ")
+    assert said[1] == "How long this takes is unknown: no run like these is finished."
     assert said[-1] == "Wrote results/smoke/tables.md."
     page = Path("results/smoke/tables.md").read_text()
     assert "SV-DKL against network: accuracy no difference beyond the spread (+0.00000 ± 0.00000, 2 runs)" in page
@@ -97,7 +96,7 @@ def test_an_interrupt_says_what_is_kept(instead, capsys, monkeypatch):
     def stop(task: Task, place: Place) -> str | None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(runner, "run_in_process", stop)
+    monkeypatch.setattr(runner, "run_in_worker", stop)
     assert main(["reproduce", "smoke"]) == 130
     assert "checkpoints stay" in capsys.readouterr().err
 
@@ -108,16 +107,13 @@ def test_dry_run_and_refusals(instead, capsys, monkeypatch, tmp_path_factory):
     monkeypatch.setenv("SVDKL_DATA", str(data))
     assert main(["reproduce", "airline", "--dry-run", "--only", "share=1/50"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.partition(" (about")[0] for line in lines[2:]] == [
-        "flights dnn fold0-seed0-share1of50",
-        "flights svdkl fold0-seed0-share1of50",
-    ]
+    assert lines[2:] == [f"flights {model} fold0-seed0-share1of50 (time unknown)" for model in ("dnn", "svdkl")]
     # What lacks its data is neither listed nor, where that is all, told otherwise than by the command itself.
     assert main(["reproduce", "tabular", "--dry-run", "--only", "model=lightgbm,seed=0"]) == 0
     printed = capsys.readouterr().out
     assert "diabetes: left out, its data is missing. Expected " in printed
     assert "tabular: 5 tasks, 0 finished before, 4 without data, 1 to run." in printed
-    (line,) = [line for line in printed.splitlines() if "(about" in line]
+    (line,) = [line for line in printed.splitlines() if "(time" in line]
     assert line.startswith("flights lightgbm")
     refusals = []
     for dry in ([], ["--dry-run"]):
@@ -148,7 +144,7 @@ def test_a_dry_run_counts_what_would_be_downloaded(instead, capsys, monkeypatch,
     printed = capsys.readouterr().out
     assert "adult, connect4, covertype, diabetes: to be downloaded from OpenML.\n" in printed
     assert "tabular: 5 tasks, 0 finished before, 1 without data, 4 to run." in printed
-    assert printed.count("(about") == 4
+    assert printed.count("(time unknown)") == 4
     assert main([*arguments[:-1], "model=lightgbm,seed=0,dataset=adult"]) == 0
     assert "tabular: 1 task, 0 finished before, 1 to run." in capsys.readouterr().out
     assert list(tmp_path.iterdir()) == []
@@ -169,7 +165,7 @@ def test_images_from_elsewhere_that_are_missing_are_named_before_anything_runs(i
     assert printed.index(said) < printed.index("[1/3]")
     page = Path("results/images/tables.md").read_text()
     models = "`cnn`, `dnn_temperature`, `laplace`, `cnn_gp`"
-    assert page.count(f"Not shown images of notmnist: {models}; to measure that, delete their folders") == 2
+    assert page.count(f"Not shown images of notmnist: {models}; to measure that, delete their lines in runs.jsonl") == 2
     (tmp_path / "notmnist_test.npz").touch()
     assert main([*arguments[:-1], "model=cnn,seed=1", "--dry-run"]) == 0
     assert "will not be shown" not in capsys.readouterr().out
@@ -182,14 +178,14 @@ def test_the_page_alone(instead, capsys, monkeypatch):
     def never(task: Task, place: Place) -> str | None:
         raise AssertionError("nothing is to be run")
 
-    monkeypatch.setattr(runner, "run_in_process", never)
+    monkeypatch.setattr(runner, "run_in_worker", never)
     assert main(["reproduce", "airline", "--page-only", "--results", "kept"]) == 0
     names = ("tables.md", "flights-accuracy.svg", "flights-train_core_seconds.svg")
     assert capsys.readouterr().out.splitlines() == [f"Wrote kept/airline/{name}." for name in names]
     assert "](flights-accuracy.svg)" in Path("kept/airline/tables.md").read_text()
 
 
-def test_figures_by_training_rows(tmp_path):
+def test_figures_by_training_rows(tmp_path, edit_runs):
     """Figure 2 a and b, with numbers that are read back from the curves."""
     suite = get_suite("airline")
     for share, rows in (("1/50", 60), ("1/10", 300), ("1", 3000)):
@@ -211,9 +207,8 @@ def test_figures_by_training_rows(tmp_path):
     np.testing.assert_allclose(curve.rows, [60, 300, 3001])
     np.testing.assert_allclose(curve.means, [0.6506, 0.653, 0.69])
     np.testing.assert_allclose(curve.spreads, [0, 0, np.std([0.68, 0.7], ddof=1)])
-    assert json.loads((tmp_path / "airline/flights/dnn/fold0-seed0/config.json").read_text())["share"] == "1"
     assert write_figures(get_suite("smoke"), tmp_path) == []
     # Fits that went on from an old checkpoint do not know their core seconds.
-    for path in tmp_path.glob("airline/flights/*/*/metrics.json"):
-        path.write_text(json.dumps({**json.loads(path.read_text()), "train_core_seconds": None}))
+    unknown = {"train_core_seconds": None}
+    edit_runs(tmp_path / "airline" / "runs.jsonl", lambda e: {**e, "metrics": {**e["metrics"], **unknown}})
     assert [path.name for path in write_figures(suite, tmp_path)] == ["flights-accuracy.svg"]

@@ -10,20 +10,14 @@ import pytest
 from refusals import refused
 
 from svdkl_research.rivals import MODELS, make_baseline
-from svdkl_research.rivals.d_gplvm import LatentVariableClassifier
-from svdkl_research.rivals.image_networks import BUDGETS, NETWORKS
-from svdkl_research.rivals.klsp_gp import SparseGPClassifier
-from svdkl_research.rivals.mc_gp import SampledGPClassifier
-from svdkl_research.rivals.savi_gp import MixtureGPClassifier
-from svdkl_research.rivals.svgp import SparseGP
 from svdkl_research.suites import provenance
 from svdkl_research.suites import task as task_module
 from svdkl_research.suites.all_suites import GP_RIVALS, QUICK_MODELS, SUITES, get_suite
-from svdkl_research.suites.estimates import BUDGETS as SECONDS
-from svdkl_research.suites.estimates import IMAGES, Cost, Estimate, cost_by_rule, duration
+from svdkl_research.suites.estimates import Estimate, TaskCost, duration
 from svdkl_research.suites.plan import Place, plan_suite
-from svdkl_research.suites.results import folder_of, fork_of, read_results, write_results
+from svdkl_research.suites.results import Result, runs_file, write_results
 from svdkl_research.suites.runner import task_command
+from svdkl_research.suites.scratch import fork_of
 from svdkl_research.suites.suite import Task, parse_only, select
 from svdkl_research.suites.task import run_task, sample
 
@@ -77,11 +71,11 @@ def test_quick_suites():
     assert (quick.datasets, quick.max_rows) == (get_suite("uci").datasets, 4000)
     assert {(task.fold, task.seed) for task in tasks} == {(0, 0)}
     assert {task.model for task in tasks} == set(QUICK_MODELS) & set(get_suite("uci").models)
-    assert folder_of(Path("results"), tasks[0], "dnn") == Path("results/quick/uci/adult/dnn/fold0-seed0")
+    assert runs_file(Path("results"), quick.name) == Path("results/quick/uci/runs.jsonl")
     refused(lambda: get_suite("quick/sounds"), "'quick/sounds'")
     # The paper's minibatches of 50,000 rows are for all flights.
-    assert make_baseline("svdkl_paper", "classification", get_suite("airline").told("flights")).settings() == {
-        **make_baseline("svdkl_paper", "classification", get_suite("quick/airline").told("flights")).settings(),
+    assert make_baseline("svdkl_paper", "classification", get_suite("airline").paper_set("flights")).settings() == {
+        **make_baseline("svdkl_paper", "classification", get_suite("quick/airline").paper_set("flights")).settings(),
         "joint_batch_size": 50_000,
     }
 
@@ -102,60 +96,38 @@ def test_shares_are_nested_and_quick_suites_small():
     assert len(sample(train, replace(SMOKE, max_rows=5000), whole)) == 1000
 
 
+def put(root: Path, task: Task, result: str, metrics: dict, config: dict) -> None:
+    numbers = {"train_seconds": 5.0, "predict_seconds": 1.0, **metrics}
+    told = {"trained_as": task.model, "fold": task.fold, "seed": task.seed, **config}
+    write_results(root, task.suite, [Result(task.dataset, result, task.run, numbers, told, {})])
+
+
 def test_estimates():
-    estimate = Estimate(SMOKE)
+    estimate = Estimate()
     tasks = list(SMOKE.tasks())
     dnn, plus, gp = tasks[:3]
-    assert estimate.of(dnn) == cost_by_rule(dnn, SMOKE)
-    # Runs that differ in the fold only are the best guide, other runs tell of the machine's speed.
-    estimate.done[dnn] = Cost(3 * cost_by_rule(dnn, SMOKE).seconds, 5e9)
-    assert estimate.of(plus).seconds == pytest.approx(3 * cost_by_rule(plus, SMOKE).seconds)
-    estimate.done[replace(plus, fold=7)] = Cost(20.0)
-    estimate.done[replace(plus, fold=8)] = Cost(40.0)
-    assert estimate.of(plus).seconds == 30.0
-    assert estimate.of(replace(plus, share=Fraction(1, 10))).seconds != 30.0
-    assert estimate.of(plus).memory == cost_by_rule(plus, SMOKE).memory
-    assert estimate.of(dnn).memory == 5e9
-    seconds = sum(estimate.of(task).seconds for task in (dnn, plus, gp))
-    assert estimate.left([dnn, plus, gp]) == f"about {duration(seconds)} left"
-    assert estimate.left([]) == "nothing left"
-    assert replace(estimate, done={plus: Cost(1.0)}).sentence([dnn]).endswith("judging by 1 finished run.")
-    assert estimate.sentence([dnn]).endswith("and up to 5.0 GB of memory, judging by 3 finished runs.")
+    assert estimate.cost_of(dnn) is None
+    assert estimate.sentence([dnn]) == "How long this takes is unknown: no run like these is finished."
+    assert (estimate.left([dnn, plus]), estimate.left([])) == ("2 tasks of unknown time left", "nothing left")
+    # Runs of other folds and seeds tell what one takes; runs of other models and shares do not.
+    estimate.done[dnn] = TaskCost(7200.0, 5e9)
+    assert estimate.cost_of(replace(dnn, seed=3)) == estimate.done[dnn]
+    estimate.done[replace(plus, fold=7)] = TaskCost(20.0)
+    assert estimate.sentence([plus]) == "This takes about 20 s, judging by 2 finished runs."
+    estimate.done[replace(plus, fold=8)] = TaskCost(40.0)
+    assert estimate.cost_of(plus) == TaskCost(30.0)
+    assert estimate.cost_of(replace(plus, share=Fraction(1, 10))) is None
+    assert (estimate.time_of(plus), estimate.time_of(gp)) == ("about 30 s", "time unknown")
+    assert estimate.left([dnn, plus]) == "about 2 h 0 min left"
+    assert estimate.left([dnn, plus, gp]) == "about 2 h 0 min and 1 task of unknown time left"
+    known = "This takes about 2 h 0 min and up to 5.0 GB of memory, judging by 3 finished runs"
+    assert estimate.sentence([dnn]) == f"{known}."
+    assert estimate.sentence([dnn, gp]) == f"{known}, without 1 task of unknown time."
     assert (duration(59.4), duration(3600.0), duration(7260.0)) == ("59 s", "1 h 0 min", "2 h 1 min")
-
-
-def test_estimates_grow_with_rows():
-    suite = get_suite("airline")
-    flights = [Task("airline", "flights", "dnn", 0, 0, share) for share in suite.shares]
-    costs = [cost_by_rule(task, suite).seconds for task in flights]
-    assert costs == sorted(costs)
-    assert costs[-1] > 5 * costs[0]
-    quick = cost_by_rule(flights[-1], get_suite("quick/airline"))
-    assert quick.seconds < 0.1 * costs[-1]
-    assert quick.memory == cost_by_rule(flights[-1], suite).memory  # the table is read as a whole
-
-
-def test_estimates_of_images_go_with_network_and_epochs():
-    def seconds(dataset: str, model: str, suite: str = "images") -> float:
-        return cost_by_rule(Task(suite, dataset, model, 0, 0), get_suite(suite)).seconds
-
-    assert set(IMAGES) == set(BUDGETS)
-    for name, known in IMAGES.items():
-        budget = BUDGETS[name]
-        assert known.epochs == budget.epochs
-        classes = {"mnist_binary": 2, "tiny_imagenet20": 20}.get(name, 10)
-        assert known.weights == classes * (NETWORKS[budget.network]().out_features + 1)
-    assert seconds("mnist", "cnn") < seconds("cifar10", "cnn") < seconds("cifar10_resnet", "cnn")
-    assert seconds("mnist", "ensemble") > 4 * seconds("mnist", "cnn_plus")
-    quick = seconds("cifar10", "cnn", "quick/images")
-    assert quick < 0.05 * seconds("cifar10", "cnn")
-    # The network's fit gives the Laplace approximation of 5,010 weights as well; 194.9 - 148.4 s and thrice 21.9 s.
-    assert seconds("mnist", "cnn") - seconds("mnist", "cnn_plus") == pytest.approx(112, rel=0.1)
 
 
 def test_what_is_made_of_a_fit_counts_in_estimates(tmp_path):
     images, place = get_suite("images"), Place(tmp_path)
-    config = {"trained_as": "cnn", "fold": 0, "seed": 0}
     task = Task("images", "mnist", "cnn", 0, 0)
     for result, training, predicting in (
         ("cnn", 150.0, 1.0),
@@ -163,24 +135,21 @@ def test_what_is_made_of_a_fit_counts_in_estimates(tmp_path):
         ("laplace", 200.0, 20.0),
     ):
         metrics = {"train_seconds": training, "predict_seconds": predicting, "n_test": 100, "n_elsewhere": 50}
-        documents = {"metrics": metrics, "config": config, "provenance": {}}
-        write_results({folder_of(tmp_path, task, result): documents})
+        put(tmp_path, task, result, metrics, {})
     plan = plan_suite(images, [task, replace(task, seed=1)], place)
-    assert plan.estimate.of(plan.tasks[0]).seconds == pytest.approx(10 + 150 + 1 + 50 + 2.5 * (1 + 2 + 20))
+    assert plan.estimate.cost_of(plan.tasks[0]).seconds == pytest.approx(10 + 150 + 1 + 50 + 2.5 * (1 + 2 + 20))
 
 
 def test_epochs_that_another_fit_leaves_are_not_counted_twice(tmp_path):
     tabular, place = get_suite("tabular"), Place(tmp_path / "results", tmp_path / "scratch")
-    plain, paper, ours = (Task("tabular", "adult", model, 0, 0) for model in ("dnn", "svdkl_paper", "svdkl"))
+    plain, ours = (Task("tabular", "adult", model, 0, 0) for model in ("dnn", "svdkl"))
     for task in (plain, ours):
         stages = {"network": {"seconds": 60.0}, "joint": {"seconds": 40.0}}
-        config = {"trained_as": task.model, "fold": 0, "seed": 0, "findings": {"stages": stages}}
-        documents = {"metrics": {"train_seconds": 100.0, "predict_seconds": 1.0}, "config": config, "provenance": {}}
-        write_results({folder_of(place.results, task, task.model): documents})
+        put(place.results, task, task.model, {"train_seconds": 100.0}, {"findings": {"stages": stages}})
 
     def seconds(*tasks: Task) -> list[float]:
         estimate = plan_suite(tabular, tasks, place).estimate
-        return [estimate.of(task).seconds for task in tasks]
+        return [estimate.cost_of(task).seconds for task in tasks]
 
     def again(task: Task) -> Task:
         return replace(task, seed=1)
@@ -192,91 +161,48 @@ def test_epochs_that_another_fit_leaves_are_not_counted_twice(tmp_path):
     fork.parent.mkdir(parents=True)
     fork.touch()
     assert seconds(again(ours)) == [51]
-    by_rule = cost_by_rule(paper, tabular)
-    assert 0.5 * by_rule.seconds < by_rule.shared < 0.7 * by_rule.seconds
-    assert cost_by_rule(plain, tabular).shared == 0
     # Real targets' fits leave nothing.
     real = get_suite("regression")
     tasks = [Task("regression", "yacht", model, 0, 0) for model in ("dnn", "svdkl")]
     assert not plan_suite(real, tasks, place).estimate.handed
 
 
-def test_models_with_a_budget_in_seconds_take_that():
-    budgets = {
-        "klsp_gp": SparseGPClassifier().budget.seconds,
-        "svgp": SparseGP().budget.seconds,
-        "savi_gp": MixtureGPClassifier().budget.seconds,
-        "mc_gp": SampledGPClassifier().seconds,
-        "d_gplvm": LatentVariableClassifier().seconds,
-    }
-    assert set(SECONDS) == set(budgets)
-    estimate = Estimate(get_suite("airline"))
-    estimate.done[Task("airline", "flights", "dnn", 0, 0)] = Cost(1e6)  # a slow machine
-    for model, seconds in budgets.items():
-        for dataset in ("flights", "mnist", "yacht"):
-            cost = estimate.of(Task("airline", dataset, model, 0, 0))
-            assert cost.seconds == pytest.approx(seconds + 10)
-    assert cost_by_rule(Task("uci", "covertype", "svm", 0, 0), get_suite("uci")).seconds >= 300
-
-
-def test_memory_of_images_goes_with_their_bytes():
-    def memory(dataset: str) -> float:
-        return cost_by_rule(Task("images", dataset, "cnn", 0, 0), get_suite("images")).memory
-
-    assert memory("mnist") < memory("cifar10")
-    assert memory("cifar10") > 6 * 50_000 * 3072
-    assert memory("tiny_imagenet20") - memory("mnist") == 6 * (10_000 * 12_288 - 60_000 * 784)
-
-
 def test_the_papers_own_flights_are_a_suite_of_their_own():
     paper, many_years = get_suite("airline2008"), get_suite("airline")
     assert (paper.datasets, paper.models) == (("airline",), many_years.models)
     assert {(task.fold, task.seed, task.share) for task in paper.tasks()} == {(0, 0, 1)}
-    one, other = (Task(suite, dataset, "dnn", 0, 0) for suite, dataset in (("a", "airline"), ("a", "flights")))
-    assert cost_by_rule(one, paper).memory > cost_by_rule(other, many_years).memory
 
 
 def test_damaged_results_of_other_suites_do_not_stop_one(tmp_path):
-    config = {"trained_as": "lightgbm", "fold": 0, "seed": 0}
-    documents = {"metrics": {"train_seconds": 5.0, "predict_seconds": 1.0}, "config": config, "provenance": {}}
     uci, place = get_suite("uci"), Place(tmp_path)
     tasks = select(uci, parse_only("dataset=adult,model=lightgbm,fold=0"))
-    other = folder_of(tmp_path, Task("tabular", "adult", "lightgbm", 0, 0), "lightgbm")
-    write_results({other: documents})
+    put(tmp_path, Task("tabular", "adult", "lightgbm", 0, 0), "lightgbm", {}, {})
     assert plan_suite(uci, tasks, place).shared
-    for damage in ("{", "5", "{}"):
-        (other / "metrics.json").write_text(damage)
+    runs = runs_file(tmp_path, "tabular")
+    for damage in ("{", "5", "{}", '{"dataset": "adult"}', ""):
+        runs.write_text(f"{damage}\n")
         plan = plan_suite(uci, tasks, place)
-        assert (len(plan.tasks) + len(plan.shared), plan.estimate.done) == (1, {})
-    (other / "metrics.json").write_text("5")
-    assert plan_suite(uci, tasks, place).tasks == tasks
-    own = folder_of(tmp_path, tasks[0], "lightgbm")
-    write_results({own: documents})
-    (own / "metrics.json").write_text("5")
-    refused(lambda: plan_suite(uci, tasks, place), str(own), "delete its folder")
+        assert (plan.tasks, plan.shared, plan.estimate.done) == (tasks, {}, {})
+    put(tmp_path, tasks[0], "lightgbm", {}, {})
+    own = runs_file(tmp_path, "uci")
+    own.write_text(own.read_text() + "<<<<<<< ours\n")
+    refused(lambda: plan_suite(uci, tasks, place), "line 2", str(own), "delete that line")
 
 
-def test_stray_files_beside_results_are_passed_over(tmp_path):
-    task = Task("smoke", "tumours", "dnn", 0, 0)
-    write_results({folder_of(tmp_path, task, "dnn"): {"metrics": {"nlp": 1.0}, "config": {}, "provenance": {}}})
-    models = folder_of(tmp_path, task, "dnn").parent
-    (models / "notes.txt").write_text("seen")
-    (models / "fold0-seed0.txt").write_text("seen")
-    (models / "old").mkdir()
-    (models.parent / "notes.txt").write_text("seen")
-    assert [result.run for result in read_results(tmp_path, SMOKE)] == ["fold0-seed0"]
+def test_results_that_do_not_say_what_they_took_are_no_guide(tmp_path):
+    uci, place = get_suite("uci"), Place(tmp_path)
+    tasks = select(uci, parse_only("dataset=adult,model=lightgbm,fold=0"))
+    write_results(tmp_path, "tabular", [Result("adult", "lightgbm", "fold0-seed0", {}, {}, {})])
+    plan = plan_suite(uci, tasks, place)
+    assert (list(plan.shared), plan.estimate.done) == (tasks, {})
 
 
 def test_finished_runs_of_other_suites_count_in_estimates(tmp_path):
-    config = {"trained_as": "dnn", "fold": 0, "seed": 0}
-    metrics = {"train_seconds": 500.0, "predict_seconds": 1.0, "peak_memory": 7e9}
-    task = Task("tabular", "adult", "dnn", 0, 1)
-    write_results({folder_of(tmp_path, task, "dnn"): {"metrics": metrics, "config": config, "provenance": {}}})
+    put(tmp_path, Task("tabular", "adult", "dnn", 0, 1), "dnn", {"train_seconds": 500.0, "peak_memory": 7e9}, {})
     uci, place = get_suite("uci"), Place(tmp_path)
     plan = plan_suite(uci, select(uci, parse_only("dataset=adult,model=dnn")), place)
     assert (len(plan.tasks), plan.finished, plan.shared) == (5, 0, {})  # it has seed 0 only
-    assert plan.estimate.of(plan.tasks[0]).seconds == pytest.approx(501, abs=20)
-    assert plan.estimate.of(plan.tasks[0]).memory == 7e9
+    assert plan.estimate.cost_of(plan.tasks[0]) == TaskCost(511.0, 7e9)
     quick = get_suite("quick/uci")
     assert not plan_suite(quick, select(quick, parse_only("dataset=adult,model=dnn")), place).estimate.done
 
@@ -293,10 +219,11 @@ def test_the_commit_of_a_project_around_the_package_is_not_ours(tmp_path, monkey
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
     subprocess.run([*git, "init", "-q", str(tmp_path)], check=True)
     subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "theirs"], check=True, cwd=tmp_path)
-    package = tmp_path / "packages" / "svdkl" / "experiments"
-    package.mkdir(parents=True)
-    (package / "provenance.py").touch()
-    monkeypatch.setattr(provenance, "SOURCE", package)
+    folders = [tmp_path / "packages" / name for name in ("svdkl", "svdkl_research")]
+    for folder in folders:
+        folder.mkdir(parents=True)
+        (folder / "module.py").touch()
+    monkeypatch.setattr(provenance, "SOURCES", folders)
     assert provenance._code() == {"commit": None, "dirty": None}
     subprocess.run([*git, "add", "."], check=True, cwd=tmp_path)
     assert provenance._code()["dirty"] is True
@@ -306,6 +233,8 @@ def test_the_commit_of_a_project_around_the_package_is_not_ours(tmp_path, monkey
     # A commit that leaves the sources as they are changes no figure.
     subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "documents"], check=True, cwd=tmp_path)
     assert provenance._code() == ours
+    (folders[0] / "module.py").write_text("changed")
+    assert provenance._code() == {**ours, "dirty": True}
 
 
 def test_provenance_is_of_the_sources_that_are_read_before_a_fit(tmp_path, monkeypatch):

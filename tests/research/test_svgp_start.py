@@ -4,7 +4,7 @@ import gpytorch
 import torch
 from tolerances import close
 
-from svdkl_research.rivals.sparse_gp import matern_process
+from svdkl_research.rivals.sparse_gp import matern_gp
 from svdkl_research.rivals.svgp_start import start_kernel, start_posterior
 
 
@@ -12,7 +12,7 @@ def problem(rows: int = 80):
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(rows, 2, generator=generator, dtype=torch.float64)
     y = torch.sin(2 * x[:, 0]) + 0.3 + 0.1 * torch.randn(rows, generator=generator, dtype=torch.float64)
-    process = matern_process(x[:12].clone()).double()
+    process = matern_gp(x[:12].clone()).double()
     likelihood = gpytorch.likelihoods.GaussianLikelihood().double()
     likelihood.noise = 0.07
     process.covar_module.outputscale = 1.7

@@ -1,20 +1,17 @@
-"""Tables come from folders of results alone."""
+"""Tables come from the results alone."""
 
-import json
-import shutil
-from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
 
 from refusals import refused
 
-from svdkl.estimators.options import training_config
 from svdkl_research.datasets import SOURCES
 from svdkl_research.pages.paper import TABLES
 from svdkl_research.pages.tables import suite_tables
 from svdkl_research.rivals import TITLES, make_baseline, make_image_baseline
+from svdkl_research.rivals.networks import training_numbers
 from svdkl_research.suites.all_suites import get_suite
-from svdkl_research.suites.results import folder_of, write_results
+from svdkl_research.suites.results import Result, write_results
 from svdkl_research.suites.suite import Task
 
 PROVENANCE = {
@@ -47,8 +44,7 @@ def put(
     if share != "1":  # results of earlier versions do not say it
         config["share"] = share
     times = {"train_seconds": 90.0, "predict_seconds": 0.25}
-    documents = {"metrics": {**times, **metrics}, "config": config, "provenance": PROVENANCE}
-    write_results({folder_of(root, task, model): documents})
+    write_results(root, suite, [Result(dataset, model, task.run, {**times, **metrics}, config, PROVENANCE)])
 
 
 def scores(accuracy: float, nlp: float, **others: float | None) -> dict[str, float | None]:
@@ -102,7 +98,7 @@ def test_coverage_is_best_near_its_probability(tmp_path):
     assert "paper:" not in text
 
 
-def test_the_papers_figures_stand_beside_ours(tmp_path):
+def test_the_papers_figures_stand_beside_ours(tmp_path, edit_runs):
     for model in ("klsp_gp", "dnn", "svdkl_paper", "svdkl"):
         seconds = {"klsp_gp": 600.0, "dnn": 200.0, "svdkl_paper": 300.0, "svdkl": 250.0}[model]
         # By the clock the last one took its time beside other work.
@@ -124,17 +120,17 @@ def test_the_papers_figures_stand_beside_ours(tmp_path):
         put(tmp_path, "airline", "flights", model, (0, 1), **numbers)
     ratios = "SV-DKL as in the paper 1.70 over 1 of 2 runs (in the paper 7.5), SV-DKL 1.25."
     assert ratios in suite_tables(get_suite("airline"), tmp_path)
-    for model in ("dnn", "svdkl_paper"):
-        shutil.rmtree(tmp_path / f"airline/flights/{model}/fold0-seed1")
-    path = tmp_path / "airline/flights/svdkl/fold0-seed0/provenance.json"
+    path = tmp_path / "airline" / "runs.jsonl"
+    edit_runs(path, lambda entry: None if entry["run"] == "fold0-seed1" else entry)
     for other in ({"commit": "another"}, {"machine": {**PROVENANCE["machine"], "processor": "Slide rule"}}):
-        path.write_text(json.dumps({**PROVENANCE, **other}))
+        origin = {**PROVENANCE, **other}
+        edit_runs(path, lambda entry, to=origin: {**entry, "provenance": to} if entry["model"] == "svdkl" else entry)
         assert "Core seconds" not in suite_tables(get_suite("airline"), tmp_path)
 
 
-def test_pages_say_which_defaults_have_changed_since(tmp_path):
+def test_pages_say_which_defaults_have_changed_since(tmp_path, edit_runs):
     suite = get_suite("tabular")
-    now = asdict(training_config(make_baseline("svdkl_paper", "classification").estimator, 40_000, True, 0))
+    now = training_numbers(make_baseline("svdkl_paper", "classification").options, "classification", 40_000, 0)
     others = {**now, "variational_rate": 0.5, "patience": 99}
     for seed, training in enumerate((now, others, {})):
         findings = {"training": training, "stages": {"network": {"epochs": 3}}}
@@ -144,16 +140,15 @@ def test_pages_say_which_defaults_have_changed_since(tmp_path):
     unknown = "By an earlier version, which does not say with what numbers: `svdkl_paper` (1 of 3 runs)"
     expected = f"Trained with other numbers than the same model would be now: {changed}. {unknown}. To repeat them"
     assert expected in suite_tables(suite, tmp_path)
-    for seed in (1, 2):
-        shutil.rmtree(tmp_path / f"tabular/adult/svdkl_paper/fold0-seed{seed}")
+    path = tmp_path / "tabular" / "runs.jsonl"
+    edit_runs(path, lambda entry: entry if entry["run"] == "fold0-seed0" else None)
     assert "numbers" not in suite_tables(suite, tmp_path)
     # What depends on the rows is that of the rows of the run, and on images also of the set's budget.
-    path = tmp_path / "tabular/adult/svdkl_paper/fold0-seed0/metrics.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "n_fit": 4_000_000}))
+    edit_runs(path, lambda entry: {**entry, "metrics": {**entry["metrics"], "n_fit": 4_000_000}})
     assert "`svdkl_paper` (batch_size, joint_epochs," in suite_tables(suite, tmp_path)
     cnn = make_image_baseline("cnn", "mnist")
     for seed, epochs in enumerate((8, 9)):  # of the network alone, of 12 in all
-        training = asdict(training_config(cnn.estimator, 54_000, True, 0)) | {"pretrain_epochs": epochs}
+        training = training_numbers(cnn.options, "classification", 54_000, 0) | {"pretrain_epochs": epochs}
         told = {"findings": {"training": training, "stages": {}}, "settings": cnn.settings()}
         put(tmp_path, "images", "mnist", "cnn", (0, seed), **told, **scores(0.7, 0.5, n_fit=54_000))
     assert "`cnn` (pretrain_epochs; 1 of 2 runs)." in suite_tables(get_suite("images"), tmp_path)
@@ -228,7 +223,7 @@ def test_images_have_the_papers_rivals_and_a_table_of_strangers(tmp_path):
         "| SV-DKL | epistemic | **0.9600** ± 0.0141 | **0.2000** ± 0.0000 | 2 |",
     ]
     assert "against images" not in pictures
-    assert "Not shown images of notmnist: `mc_gp`; to measure that, delete their folders and run the suite" in digits
+    assert "Not shown images of notmnist: `mc_gp`; to measure that, delete their lines in runs.jsonl and run" in digits
     assert "Not shown images of tiny_imagenet20: `cnn`;" in pictures
     assert "By the suite, not on this set: `klsp_gp`, `mc_gp`, `savi_gp`, `d_gplvm`." in pictures
     assert "`mc_gp` (0 of" not in pictures

@@ -5,6 +5,6 @@ import sys
 
 from svdkl_research.task_commands import INTERRUPTED, main
 
-# A process that is told to end stops its task first, and removes what it has written so far.
+# SIGTERM becomes an exception, so that a half-written checkpoint is removed on the way out.
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(INTERRUPTED))
 raise SystemExit(main())

@@ -1,4 +1,4 @@
-"""The command line of the experiments: parse, call, print."""
+"""``python -m svdkl_research``: one task of a suite for ``svdkl reproduce``, and the tables of documents."""
 
 import argparse
 import sys
@@ -6,10 +6,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import NoReturn
 
-from svdkl_research.suites.all_suites import SUITES, get_suite
-from svdkl_research.suites.suite import WHOLE, Task, parse_only, select
+from svdkl_research.suites.all_suites import get_suite
+from svdkl_research.suites.suite import WHOLE, Task
 
-WRONG_ARGUMENTS, FAILED, INTERRUPTED = 2, 1, 130
+WRONG_ARGUMENTS, INTERRUPTED = 2, 130
 
 
 class _Parser(argparse.ArgumentParser):
@@ -32,28 +32,27 @@ def main(arguments: list[str] | None = None) -> int:
         print(str(error) or type(error).__name__, file=sys.stderr)
         return WRONG_ARGUMENTS
     except KeyboardInterrupt:
-        print("Interrupted: finished results stay, the same command goes on from there.", file=sys.stderr)
+        print("Interrupted: the checkpoint stays, the same command goes on from there.", file=sys.stderr)
         return INTERRUPTED
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="python -m svdkl_research", description="Run suites of experiments.")
+    description = "Parts of svdkl reproduce, and the tables of documents."
+    parser = _Parser(prog="python -m svdkl_research", description=description)
     parser.add_argument("--debug", action="store_true", help="show where an error came from")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    run = commands.add_parser("run", help="run what a suite lacks")
-    run.add_argument("suite", metavar="SUITE", help=", ".join(SUITES))
-    run.add_argument("--only", default="", help="such as dataset=adult,model=svdkl,seed=0")
-    _add_places(run)
-    run.set_defaults(command=_run)
-
-    one = commands.add_parser("run-task", help="run one task in this process")
+    one = commands.add_parser("run-task", help="run one task of a suite")
     for name in ("suite", "dataset", "model"):
         one.add_argument(name, metavar=name.upper())
     one.add_argument("--fold", type=int, default=0)
     one.add_argument("--seed", type=int, default=0)
     one.add_argument("--share", type=_share, default=WHOLE, help="of the training rows, such as 1/10")
-    _add_places(one)
+    one.add_argument("--data-dir", type=Path, help="folder of the data files; else SVDKL_DATA")
+    one.add_argument("--download", action="store_true", help="fetch what OpenML has and the folder lacks")
+    one.add_argument("--results", type=Path, default=Path("results"))
+    one.add_argument("--scratch", type=Path, default=Path(".scratch"), help="for predictions, histories and logs")
+    one.add_argument("--threads", type=_count, help="threads of a task")
     one.set_defaults(command=_run_task)
 
     fill = commands.add_parser("fill", help="write the tables of a document anew from the results")
@@ -61,14 +60,6 @@ def _parser() -> argparse.ArgumentParser:
     fill.add_argument("--results", type=Path, default=Path("results"))
     fill.set_defaults(command=_fill)
     return parser
-
-
-def _add_places(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--data-dir", type=Path, help="folder of the data files; else SVDKL_DATA")
-    parser.add_argument("--download", action="store_true", help="fetch what OpenML has and the folder lacks")
-    parser.add_argument("--results", type=Path, default=Path("results"))
-    parser.add_argument("--scratch", type=Path, default=Path(".scratch"), help="for predictions, histories and logs")
-    parser.add_argument("--threads", type=_count, help="threads of a task")
 
 
 def _count(text: str) -> int:
@@ -82,19 +73,6 @@ def _share(text: str) -> Fraction:
         return Fraction(text)
     except (ValueError, ZeroDivisionError):
         raise argparse.ArgumentTypeError(f"{text!r} is no share such as 1/10") from None
-
-
-def _run(given: argparse.Namespace) -> int:
-    from svdkl_research.suites.plan import Place
-    from svdkl_research.suites.runner import run_suite
-
-    suite = get_suite(given.suite)
-    tasks = select(suite, parse_only(given.only))
-    place = Place(given.results, given.scratch, given.data_dir, given.download, given.threads)
-    failed = run_suite(suite, tasks, place, lambda line: print(line, flush=True))
-    if failed:
-        print(f"{len(failed)} task(s) failed or lack data; the same command tries them again.", file=sys.stderr)
-    return FAILED if failed else 0
 
 
 def _run_task(given: argparse.Namespace) -> int:

@@ -7,12 +7,22 @@ from typing import Annotated, Any
 
 import typer
 
+from svdkl import cli
 from svdkl.cli.arguments import DATA, DROP, JSON
-from svdkl.cli.config_file import check_request, read_request
-from svdkl.cli.data import listed
-from svdkl.cli.option_flags import as_options
-from svdkl.cli.output import InterruptedRun, amount_of_time, is_first_process, print_json, say
-from svdkl.cli.plan import show_plan
+from svdkl.cli.output import (
+    InterruptedRun,
+    amount_of_bytes,
+    amount_of_time,
+    is_first_process,
+    listed,
+    print_json,
+    print_table,
+    say,
+)
+from svdkl.cli.request import as_options, read_request
+from svdkl.cli.workers import launch
+
+SHOWN_CLASSES = 20  # of a plan: as many as a screen has room for
 
 
 @as_options
@@ -61,15 +71,14 @@ def train(
     request = read_request(
         data, folder, config, {**given, **options}, resume=resume, overwrite=overwrite, verbose=not quiet
     )
+    prepared = cli.Prepared(request, writes=not dry_run)
     if dry_run:
-        show_plan(request, json)
+        plan = cli.plan_run(prepared)
+        print_json(plan) if json else _print_plan(plan)
         return 0
-    check_request(request)
     if nproc > 1:
-        from svdkl.cli.workers import launch
-
-        return launch(_for_one_process(command_line), nproc)
-    facts = _run(request)
+        return launch(_for_one_worker(command_line), nproc)
+    facts = _run(prepared)
     if is_first_process():
         if json:
             print_json(facts)
@@ -78,19 +87,18 @@ def train(
     return 0
 
 
-def _run(request: Any) -> dict[str, Any]:
-    from svdkl.estimators.run import run
-    from svdkl.estimators.run_folder import is_unfinished
-
-    made = [folder for folder in (request.out, *request.out.parents) if not folder.exists()]
+def _run(prepared: Any) -> dict[str, Any]:
+    """Train, say what was left out, and return the facts of the run."""
+    out = prepared.config.out
+    made = [folder for folder in (out, *out.parents) if not folder.exists()]
     try:
-        estimator, facts = run(request)
+        fitted, facts = prepared.run()
         if is_first_process():
-            _tell_ignored(estimator)
+            _tell_ignored(fitted)
         return facts
     except KeyboardInterrupt:
-        if is_unfinished(request.out):
-            kept = f"the state after the last epoch is kept in {request.out}; go on by the same command with --resume"
+        if prepared.checkpoint.exists():
+            kept = f"the state after the last epoch is kept in {out}; go on by the same command with --resume"
         else:
             kept = "no epoch was over, so nothing is kept; the same command starts anew"
         raise InterruptedRun(f"Interrupted: {kept}.") from None
@@ -100,16 +108,16 @@ def _run(request: Any) -> dict[str, Any]:
                 folder.rmdir()
 
 
-def _tell_ignored(estimator: Any) -> None:
-    """One line on columns that hold nothing to learn from."""
-    ignored = [column for column in estimator.encoder_.schema.columns if column.kind == "ignored"]
+def _tell_ignored(fitted: Any) -> None:
+    """Warn in one line of columns that hold nothing to learn from."""
+    ignored = [column for column in fitted.encoder.schema.columns if column.kind == "ignored"]
     if ignored:
         names = listed([f"{column.name} ({column.reason})" for column in ignored])
         say(f"Warning: left out columns that tell nothing: {names}.")
 
 
-def _for_one_process(arguments: Sequence[str]) -> list[str]:
-    """The same command line without --nproc."""
+def _for_one_worker(arguments: Sequence[str]) -> list[str]:
+    """Return a command line without --nproc."""
     kept, rest = [], iter(arguments)
     for argument in rest:
         if argument == "--nproc":
@@ -125,4 +133,24 @@ def _print_facts(facts: dict[str, Any], out: Path) -> None:
         f"{len(facts['columns']):,} columns: {facts['epochs']} epochs in {amount_of_time(facts['seconds'])}, best "
         f"held-out negative log probability {facts['best_held_out_nlp']:.4f}.\n"
         f"It is in {out}. Score it by: svdkl evaluate {out} DATA. Use it by: svdkl predict {out} DATA."
+    )
+
+
+def _print_plan(document: dict[str, Any]) -> None:
+    """Print columns, targets, memory and time."""
+    print(f"{document['data']}: {document['rows']:,} rows. Columns as in the first {document['rows_looked_at']:,}:\n")
+    columns = document["columns"]
+    print_table(list(columns[0]), [list(column.values()) for column in columns])
+    print(f"\nTarget {document['target']!r}: {document['task']}.")
+    if document["classes"] is not None:
+        classes = list(document["classes"].items())
+        print_table(("class", "rows"), [(str(label), count) for label, count in classes[:SHOWN_CLASSES]])
+        if len(classes) > SHOWN_CLASSES:
+            print(f"and {len(classes) - SHOWN_CLASSES:,} more")
+    print(
+        f"\nRows to fit: {document['rows_to_fit']:,}; held out: {document['held_out']:,}.\n"
+        f"At most {document['epochs']} epochs in batches of {document['batch_size']:,} rows; "
+        f"{document['inputs']:,} inputs, {document['parameters']:,} parameters.\n"
+        f"About {amount_of_bytes(document['memory'])} of memory, and {amount_of_time(document['seconds'])} for all "
+        f"epochs; it may stop early. Nothing was written."
     )

@@ -1,6 +1,16 @@
-"""scikit-learn estimators: a table and its targets in, predictive distributions out."""
+"""Estimators for tables: scikit-learn's interface to training and prediction."""
 
-from svdkl.estimators.classifier import SVDKLClassifier
-from svdkl.estimators.regressor import SVDKLRegressor
+from typing import TYPE_CHECKING
+
+from svdkl.doors import door
+
+if TYPE_CHECKING:
+    from svdkl.estimators.classifier import SVDKLClassifier
+    from svdkl.estimators.regressor import SVDKLRegressor
 
 __all__ = ["SVDKLClassifier", "SVDKLRegressor"]
+
+__getattr__ = door(
+    __name__,
+    {"SVDKLClassifier": "svdkl.estimators.classifier", "SVDKLRegressor": "svdkl.estimators.regressor"},
+)

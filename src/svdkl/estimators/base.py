@@ -1,93 +1,50 @@
-"""What the classifier and the regressor share: from a table to a trained model, and from rows to its predictions."""
+"""What the classifier and the regressor share: scikit-learn's habits around a fit and a fitted model."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Any, TypeVar
+from abc import ABC
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
-import numpy.typing as npt
-import torch
 from sklearn.base import BaseEstimator
-from sklearn.utils import Tags, check_random_state
-from sklearn.utils.validation import check_consistent_length, check_is_fitted
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+from torch import nn
 
-from svdkl.estimators.examples import (
-    COUNTED_ROWS,
-    Given,
-    Weights,
-    counted_rows,
-    num_rows,
-    order_of_content,
-    read_numbers,
-    read_table,
-    read_weights,
-    split,
-    take_rows,
-)
-from svdkl.estimators.fitting import train_model
-from svdkl.estimators.keeping import Kept, where_kept
-from svdkl.estimators.options import (
-    Model,
-    check_parameters,
-    check_structure,
-    choose_device,
-    has_head,
-    holds_out,
-    training_config,
-)
-from svdkl.estimators.predicting import in_equal_parts, join, uncertainty_of
-from svdkl.estimators.storage import load_estimator, save_estimator
-from svdkl.estimators.streaming import StreamedTable
-from svdkl.shapes import Tensor
-from svdkl.tables.bins import Task
+from svdkl.estimators.examples import TableLike
+from svdkl.estimators.fitted import Fitted
+from svdkl.estimators.fitting import fit_model, fit_more, prepare_table, read_checkpoint
+from svdkl.estimators.options import Options
+from svdkl.estimators.storage import load_fitted, save_fitted
+from svdkl.estimators.streaming import open_stream
+from svdkl.estimators.targets import Array, Targets
+from svdkl.model import SVDKL
 from svdkl.tables.encoder import TabularEncoder
-from svdkl.training.batches import InMemory, Rows
-from svdkl.training.distributed import joined
 from svdkl.training.history import Epoch
-from svdkl.training.parquet_batches import EPOCH_ROWS
 
-Array = npt.NDArray[Any]
 Own = TypeVar("Own", bound="DeepKernelEstimator")
-ENCODED_ROWS = 65_536  # rows of a table that are encoded at a time for a prediction
 
 
 class DeepKernelEstimator(BaseEstimator, ABC):  # type: ignore[misc]
-    """A network and Gaussian processes on its features, behind scikit-learn's interface."""
+    """A network and Gaussian processes on its features, behind scikit-learn's interface.
 
-    model_: Model
-    encoder_: TabularEncoder | None
-    history_: list[Epoch]
-    seconds_waited_: float
-    likelihood: Any
-    _task: Task
+    Whatever a fit learns is in one value, ``fitted_``, which is assigned when the fit has come to its end: one that is
+    interrupted leaves the model that was there before.
+    """
 
-    # ------------------------------------------------------------------------------- what a kind of targets decides
-
-    @abstractmethod
-    def _read_targets(self, y: Any, reset: bool, classes: Any = None) -> Array:
-        """Checked targets: class numbers (N,), or real values (N, C). With ``reset`` they also say what there is."""
-
-    @abstractmethod
-    def _weigh(self, y: Array, weight: Weights | None) -> Weights | None:
-        """The weights of rows, with those of their classes."""
-
-    @abstractmethod
-    def _set_scale(self, fit: Given) -> None:
-        """Learn from the rows to fit how targets are brought to the size of one."""
-
-    @abstractmethod
-    def _as_tensor(self, y: Array) -> Tensor:
-        """Checked targets as the likelihood takes them."""
-
-    @property
-    @abstractmethod
-    def _num_outputs(self) -> int:
-        """C."""
+    fitted_: Fitted
+    _targets: ClassVar[type[Targets]]
 
     # ------------------------------------------------------------------------------------------------------- fitting
 
-    def fit(self: Own, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None, checkpoint: Any = None) -> Own:
+    def fit(
+        self: Own,
+        X: TableLike,
+        y: object,
+        sample_weight: object = None,
+        eval_set: object = None,
+        checkpoint: object = None,
+    ) -> Own:
         """Train on a table.
 
         Parameters
@@ -111,22 +68,23 @@ class DeepKernelEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         -------
         self
         """
-        check_parameters(self)
-        warm = bool(self.warm_start) and hasattr(self, "model_")
-        path = where_kept(checkpoint, warm)
-        if warm:
-            check_structure(self)
-        given = self._read(X, y, sample_weight, reset=not warm)
-        return self._fit(given, eval_set, warm, path)
+        options = self._options()
+        known = self.fitted_ if options.warm_start and hasattr(self, "fitted_") else None
+        place = None if checkpoint is None else read_checkpoint(checkpoint, warm=known is not None)
+        if known is not None:
+            known.options.refuse_other_model(options)
+        given = prepare_table(options, self._targets, X, y, sample_weight, eval_set, known)
+        self.fitted_ = fit_model(given, place) if known is None else fit_more(known, given)
+        return self
 
     def fit_parquet(
         self: Own,
-        path: Any,
+        path: str | Path,
         target: str,
         *,
         drop: Sequence[str] = (),
         epoch_rows: int | None = None,
-        checkpoint: Any = None,
+        checkpoint: object = None,
     ) -> Own:
         """Train on Parquet files of any size, which are streamed: memory holds some hundred thousand rows at a time.
 
@@ -140,156 +98,99 @@ class DeepKernelEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             Rows of an epoch, about; 2,000,000 by default. In larger files several epochs make a pass. With
             ``max_iter`` this sets how many rows are gone through.
         checkpoint
-            As of :meth:`fit`.
+            A file that keeps the state after every epoch, see :meth:`fit`.
 
         Returns
         -------
         self
         """
-        check_parameters(self)
-        kept = where_kept(checkpoint)
-        found = StreamedTable(self, path, target, drop, epoch_rows or EPOCH_ROWS)
-        train_model(self, found.source, found.held_out, found.config, checkpoint=kept)
-        self.seconds_waited_ = found.source.waited
+        options = self._options()
+        place = None if checkpoint is None else read_checkpoint(checkpoint)
+        self.fitted_ = fit_model(open_stream(options, self._targets, path, target, drop, epoch_rows), place)
         return self
 
-    def _partial_fit(self: Own, X: Any, y: Any, sample_weight: Any, classes: Any) -> Own:
-        """The first chunk is a fit of its own, every other one epoch of the model that there is."""
-        check_parameters(self)
-        if not hasattr(self, "model_"):
-            return self._fit(self._read(X, y, sample_weight, reset=True, classes=classes), None, warm=False)
-        check_structure(self)
-        given = self._read(X, y, sample_weight, reset=False, classes=classes)
-        rows = self._rows(given)
-        self.num_rows_seen_ += len(rows)
-        config = training_config(self, len(rows), held_out=False, seed=self._seed())
-        train_model(self, InMemory(rows), rows, replace(config, pretrain_epochs=0, joint_epochs=1), warm=True)
-        return self
-
-    def _fit(self: Own, given: Given, eval_set: Any, warm: bool, checkpoint: Kept | None = None) -> Own:
-        seed = self._seed()
-        if not (warm and hasattr(self, "split_seed_")):
-            self.split_seed_ = seed  # another fit from there holds the same rows out: the network has not seen them
-        fit, held = given, None if eval_set is None else self._read_eval_set(eval_set)
-        if not holds_out(self):
-            held = None
-        elif held is None:
-            fit, held = split(given, float(self.validation_fraction), self.split_seed_)
-        if not warm:
-            self._set_scale(fit)
-            self.encoder_ = None if self.net is not None else TabularEncoder().fit(fit.X, fit.y, self._task)
-            self.history_ = []
-        rows = self._rows(fit)
-        self.num_rows_seen_ = len(rows)
-        config = training_config(self, len(rows), held is not None, seed)
-        train_model(self, InMemory(rows), rows if held is None else self._rows(held), config, warm, checkpoint)
-        return self
-
-    def _likelihood(self) -> str:
-        return str(self.likelihood)
-
-    def _seed(self) -> int:
-        """The first process's, where several fit together."""
-        return joined().gather(int(check_random_state(self.random_state).randint(2**31 - 1)))[0]
-
-    # ------------------------------------------------------------------------------------------------ rows to tensors
-
-    def _read(self, X: Any, y: Any, sample_weight: Any, reset: bool, classes: Any = None) -> Given:
-        """Check rows and leave out those of no weight; small tables are put into an order of their own."""
-        if y is None:
-            raise ValueError(
-                f"Expected targets beside the table, got none: this {type(self).__name__} estimator requires y to be "
-                f"passed, but the target y is None."
+    def _partial_fit(self: Own, X: TableLike, y: object, sample_weight: object, labels: object) -> Own:
+        """Fit a model to the first chunk, and train it for one epoch on each other chunk."""
+        options, known = self._options(), getattr(self, "fitted_", None)
+        if known is None:
+            self.fitted_ = fit_model(prepare_table(options, self._targets, X, y, sample_weight, labels=labels))
+        else:
+            known.options.refuse_other_model(options)
+            given = prepare_table(
+                options, self._targets, X, y, sample_weight, known=known, labels=labels, holds_out=False
             )
-        X = self._inputs(X, reset)
-        check_consistent_length(X, y)
-        weight = read_weights(sample_weight, num_rows(X))
-        chosen, weight = counted_rows(weight, num_rows(X))
-        if not isinstance(y, np.ndarray):
-            y = np.asarray(y)
-        if chosen is not None:
-            X, y = take_rows(X, chosen), y[chosen]
-        given = Given(X, self._read_targets(y, reset, classes), weight)
-        if reset and len(given.y) < 2:
-            raise ValueError("Expected at least 2 rows to fit, got n_samples=1: one row shows nothing that varies.")
-        if len(given.y) <= COUNTED_ROWS:
-            given = given.take(order_of_content(*given))
-        return given._replace(weight=self._weigh(given.y, given.weight))
+            self.fitted_ = fit_more(known, given, as_chunk=True)
+        return self
 
-    def _read_eval_set(self, eval_set: Any) -> Given:
-        if not isinstance(eval_set, tuple | list) or len(eval_set) not in (2, 3):
-            raise ValueError(
-                "Expected eval_set to be (X, y) or (X, y, sample_weight), got something else: one such "
-                "tuple holds all held-out rows."
-            )
-        X, y, weight = (*eval_set, None)[:3]
-        return self._read(X, y, weight, reset=False)
+    def _options(self) -> Options:
+        """Return the parameters as options, checked."""
+        return Options.of(self.get_params(deep=False))
 
-    def _inputs(self, X: Any, reset: bool) -> Any:
-        return read_table(self, X, reset) if self.net is None else read_numbers(self, X, reset)
-
-    def _encode(self, X: Any) -> Tensor:
-        """Checked inputs as the network takes them."""
-        if self.encoder_ is not None:
-            return self.encoder_.transform(X)
-        return torch.from_numpy(np.require(X, requirements=["C", "W"]))  # torch warns of arrays that are read-only
-
-    def _rows(self, given: Given) -> Rows:
-        device = choose_device(self.device)
-        weight = None if given.weight is None else torch.tensor(given.weight, dtype=torch.float32, device=device)
-        return Rows(self._encode(given.X).to(device), self._as_tensor(given.y).to(device), weight)
-
-    # ----------------------------------------------------------------------------------------------------- prediction
-
-    def _predict_rows(
-        self, X: Any, function: Callable[..., Sequence[Tensor]], beside: Tensor | None = None
-    ) -> list[Array]:
-        """What a function of encoded rows gives for a table, and for what stands beside each of its rows."""
+    def _known(self) -> Fitted:
+        """Return what a fit has learned; refuse an estimator that is not fitted."""
         check_is_fitted(self)
-        X = self._inputs(X, reset=False)
-        if beside is not None:
-            check_consistent_length(X, beside)
-        device = next(self.model_.parameters()).device
-        blocks = []
-        for start in range(0, num_rows(X), ENCODED_ROWS):
-            rows = slice(start, min(num_rows(X), start + ENCODED_ROWS))
-            x = self._encode(take_rows(X, rows))
-            blocks.append(in_equal_parts(function, device, *([x] if beside is None else [x, beside[rows]])))
-        return join(blocks)
+        return self.fitted_
 
-    def _uncertainty(self, X: Any) -> list[Array]:
-        """The fields of :class:`~svdkl.gp.prediction.Uncertainty`, in the model's units."""
-        model = self._fitted_model()
-        if not has_head(self):
-            raise ValueError(
-                f"Expected a model with Gaussian processes to split its uncertainty, got recipe={self.recipe!r}: fit "
-                f"with recipe='svdkl' or 'dnn_gp'."
-            )
-        return self._predict_rows(X, uncertainty_of(model))
+    # ------------------------------------------------------------------------------------------- what a fit has learned
 
-    def _fitted_model(self) -> Model:
-        check_is_fitted(self)
-        return self.model_
+    @property
+    def model_(self) -> SVDKL:
+        """The torch module: a network and its head."""
+        return self.fitted_.model
 
-    # ------------------------------------------------------------------------------------------------------- storage
+    @property
+    def encoder_(self) -> TabularEncoder | None:
+        """What turns a table into the network's inputs; None with a network of your own."""
+        return self.fitted_.encoder
 
-    @abstractmethod
-    def _targets_to_json(self) -> dict[str, Any]:
-        """What fitting has learned of the targets."""
+    @property
+    def history_(self) -> list[Epoch]:
+        """Each epoch of the training."""
+        return self.fitted_.history
 
-    @abstractmethod
-    def _targets_from_json(self, data: dict[str, Any]) -> None:
-        """Take that up again."""
+    @property
+    def n_iter_(self) -> int:
+        """How many epochs there were."""
+        return len(self.fitted_.history)
 
-    def save(self, path: Any) -> None:
+    @property
+    def loss_(self) -> float:
+        """The training loss of the last epoch."""
+        return self.fitted_.history[-1].train_loss
+
+    @property
+    def n_features_in_(self) -> int | None:
+        """How many columns the table had."""
+        return self.fitted_.columns.count
+
+    @property
+    def feature_names_in_(self) -> Array:
+        """The names of the table's columns; there is no such attribute where it had none."""
+        if self.fitted_.columns.names is None:
+            raise AttributeError("Expected a table with named columns for feature_names_in_, got one without names.")
+        return np.array(self.fitted_.columns.names, dtype=object)
+
+    @property
+    def num_rows_seen_(self) -> int:
+        """How many rows the model has been trained on."""
+        return self.fitted_.num_rows_seen
+
+    @property
+    def network_options_(self) -> dict[str, Any]:
+        """The options of the network for tables, with what "auto" stood for."""
+        return self.fitted_.network
+
+    # -------------------------------------------------------------------------------------------------------- storage
+
+    def save(self, path: str | Path) -> None:
         """Write the fitted model to a folder: ``model.safetensors`` and ``model.json``, all or nothing."""
-        check_is_fitted(self)
-        check_structure(self)
-        save_estimator(self, path)
+        fitted, options = self._known(), self._options()
+        fitted.options.refuse_other_model(options)
+        save_fitted(fitted, Path(path), options)
 
     @classmethod
-    def load(cls: type[Own], path: Any, net: Any = None) -> Own:
-        """The model that :meth:`save` wrote, with the same predictions to the last bit. No code of the folder is run.
+    def load(cls: type[Own], path: str | Path, net: nn.Module | None = None) -> Own:
+        """Load the model that :meth:`save` wrote, with the same predictions to the last bit; no code is run from there.
 
         Parameters
         ----------
@@ -298,16 +199,24 @@ class DeepKernelEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         net
             The network, for models with one of your own: its numbers come from the folder, its code from you.
         """
-        return load_estimator(cls, path, net)
+        return cls.of(load_fitted(Path(path), net, cls._targets))
+
+    @classmethod
+    def of(cls: type[Own], fitted: Fitted) -> Own:
+        """Return an estimator that has been fitted so."""
+        parameters = {name: getattr(fitted.options, name) for name in cls().get_params(deep=False)}
+        estimator = cls(**{name: tuple(v) if isinstance(v, list) else v for name, v in parameters.items()})
+        estimator.fitted_ = fitted
+        return estimator
 
     # -------------------------------------------------------------------------------------------------- scikit-learn
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "model_")
+        return hasattr(self, "fitted_")
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         # Text is read too. The tag for it would say that any Python object is, which is not so.
-        tags.input_tags.allow_nan = self.net is None
+        tags.input_tags.allow_nan = getattr(self, "net", None) is None
         tags.target_tags.required = True
         return tags

@@ -1,33 +1,17 @@
 """A classifier with class probabilities that can be trusted."""
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, ClassVar, no_type_check
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from sklearn.base import ClassifierMixin
-from sklearn.utils import assert_all_finite
-from sklearn.utils.multiclass import check_classification_targets
+from torch import nn
 
-from svdkl.estimators.base import Array, DeepKernelEstimator
-from svdkl.estimators.examples import Given, Weights, with_class_weight
-from svdkl.estimators.predicting import latents_of, likelihood_of, log_predictive_of
-from svdkl.estimators.targets import labels_from_json, labels_to_json, read_labels
-from svdkl.gp.prediction import predictive_probabilities
-from svdkl.shapes import Tensor
-from svdkl.tables.bins import Task
-
-Reals = npt.NDArray[np.float64]
-
-
-class ClassUncertainty(NamedTuple):
-    """Uncertainty of each row's class, in nats: ``total = aleatoric + epistemic``, all (rows,)."""
-
-    total: Reals  # entropy of the class probabilities
-    aleatoric: Reals  # of the data: classes overlap here
-    epistemic: Reals  # of the model: it has seen little that is like this row
-    latent_variance: Reals  # of each class's output, (rows, classes)
-    ood_score: Reals  # low for rows like those of training, 1 for rows unlike them
+from svdkl.estimators.base import DeepKernelEstimator
+from svdkl.estimators.examples import TableLike
+from svdkl.estimators.fitted import RowUncertainty
+from svdkl.estimators.targets import Array, Classes, Floats, Targets
 
 
 class SVDKLClassifier(ClassifierMixin, DeepKernelEstimator):  # type: ignore[misc]
@@ -44,14 +28,14 @@ class SVDKLClassifier(ClassifierMixin, DeepKernelEstimator):  # type: ignore[mis
         A torch module of your own, from rows (B, ...) of X, as float32, to features (B, Q). Images of uint8 stay what
         they are for one that has a :class:`~svdkl.nets.images.Standardise`.
     gps, grid_size, dims_per_gp, kernel, posterior
-        The processes: see :class:`~svdkl.gp.head.GPHead`.
+        The Gaussian processes: see :class:`~svdkl.gp.head.GPHead`.
     evidence
-        Whether the processes' posterior is fitted once more to the held-out rows. Epochs are then chosen by their
+        Whether the GPs' posterior is fitted once more to the held-out rows. Epochs are then chosen by their
         held-out score after a temperature.
     max_iter
         Epochs of the network; "auto" takes fewer for larger tables. With "dnn_gp" a third as many of the head follow.
     batch_size, joint_batch_size
-        Rows of a step, and of one in which processes take part. "auto" grows the first with the table; the second is
+        Rows of a step, and of a step that trains the GPs, too. "auto" grows the first with the table; the second is
         the same then.
     learning_rate_init, alpha
         Step size, in steps of ``batch_size`` rows, and weight decay of the network.
@@ -91,39 +75,40 @@ class SVDKLClassifier(ClassifierMixin, DeepKernelEstimator):  # type: ignore[mis
     >>> model = SVDKLClassifier.load("model")
     """
 
-    _task: Task = "classification"
-    classes_: Array
+    _targets: ClassVar[type[Targets]] = Classes
+    class_weight: dict[Any, float] | str | None
 
+    @no_type_check  # fit checks the values, as scikit-learn wants it
     def __init__(
         self,
         *,
-        recipe: Any = "svdkl",
-        hidden: Any = "auto",
-        num_features: Any = 50,
-        dropout: Any = "auto",
-        encoding: Any = "auto",
-        normalise: Any = False,
-        residual: Any = False,
-        net: Any = None,
-        gps: Any = "features",
-        grid_size: Any = 32,
-        dims_per_gp: Any = 1,
-        kernel: Any = "rbf",
-        posterior: Any = "auto",
-        evidence: Any = True,
-        max_iter: Any = "auto",
-        batch_size: Any = "auto",
-        joint_batch_size: Any = "auto",
-        learning_rate_init: Any = 1e-3,
-        alpha: Any = "auto",
-        early_stopping: Any = True,
-        validation_fraction: Any = 0.1,
-        n_iter_no_change: Any = 5,
-        class_weight: Any = None,
-        random_state: Any = None,
-        warm_start: Any = False,
-        device: Any = "auto",
-        verbose: Any = False,
+        recipe: str = "svdkl",
+        hidden: Sequence[int] | str = "auto",
+        num_features: int = 50,
+        dropout: float | str = "auto",
+        encoding: str = "auto",
+        normalise: bool = False,
+        residual: bool = False,
+        net: nn.Module | None = None,
+        gps: str = "features",
+        grid_size: int | Sequence[int] = 32,
+        dims_per_gp: int = 1,
+        kernel: str | nn.Module = "rbf",
+        posterior: str = "auto",
+        evidence: bool = True,
+        max_iter: int | str = "auto",
+        batch_size: int | str = "auto",
+        joint_batch_size: int | str = "auto",
+        learning_rate_init: float = 1e-3,
+        alpha: float | str = "auto",
+        early_stopping: bool = True,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 5,
+        class_weight: dict[Any, float] | str | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        warm_start: bool = False,
+        device: str | torch.device = "auto",
+        verbose: bool | int = False,
     ) -> None:
         self.recipe = recipe
         self.hidden = hidden
@@ -153,13 +138,15 @@ class SVDKLClassifier(ClassifierMixin, DeepKernelEstimator):  # type: ignore[mis
         self.device = device
         self.verbose = verbose
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> "SVDKLClassifier":
+    def partial_fit(
+        self, X: TableLike, y: object, classes: object = None, sample_weight: object = None
+    ) -> "SVDKLClassifier":
         """Learn a table chunk by chunk: a fit to the first chunk, then one epoch on each other.
 
         Parameters
         ----------
         X, y, sample_weight
-            Of the chunk, as of :meth:`fit`.
+            The chunk's, see :meth:`fit`.
         classes
             All labels that will ever come; needed with the first chunk.
 
@@ -167,7 +154,7 @@ class SVDKLClassifier(ClassifierMixin, DeepKernelEstimator):  # type: ignore[mis
         -------
         self
         """
-        if classes is None and not hasattr(self, "model_"):
+        if classes is None and not hasattr(self, "fitted_"):
             raise ValueError("Expected classes with the first call of partial_fit, got None: name all labels to come.")
         if isinstance(self.class_weight, str):
             raise ValueError(
@@ -176,72 +163,30 @@ class SVDKLClassifier(ClassifierMixin, DeepKernelEstimator):  # type: ignore[mis
             )
         return self._partial_fit(X, y, sample_weight, classes)
 
-    def predict_proba(self, X: Any) -> Reals:
-        """Class probabilities (rows, classes), in the order of ``classes_``."""
-        model = self._fitted_model()
-        latents, likelihood = latents_of(model), likelihood_of(model)
-        (probabilities,) = self._predict_rows(X, lambda x: (predictive_probabilities(likelihood, latents(x)),))
-        return probabilities / probabilities.sum(1, keepdims=True)
+    def predict_proba(self, X: TableLike) -> Floats:
+        """Return class probabilities (rows, classes), in the order of ``classes_``."""
+        return self._known().probabilities(X)
 
-    def predict_log_proba(self, X: Any) -> Reals:
-        """Their logarithms, finite also where a probability has underflown."""
+    def predict_log_proba(self, X: TableLike) -> Floats:
+        """Return the logarithms of the probabilities, finite also where a probability has underflown."""
         return np.log(np.maximum(self.predict_proba(X), np.finfo(np.float32).tiny))
 
-    def predict(self, X: Any) -> Array:
-        """The most probable class of each row."""
+    def predict(self, X: TableLike) -> Array:
+        """Return the most probable class of each row."""
         best = self.predict_proba(X).argmax(1)
         return self.classes_[best]
 
-    def predict_uncertainty(self, X: Any) -> ClassUncertainty:
-        """How sure each prediction is, and what the doubt comes from."""
-        return ClassUncertainty(*self._uncertainty(X))
+    def predict_uncertainty(self, X: TableLike) -> RowUncertainty:
+        """Return how sure each prediction is, and what the doubt comes from."""
+        return self._known().uncertainty(X)
 
-    def log_predictive(self, X: Any, y: Any) -> Reals:
-        """Log p(y_i | x_i) of each row."""
-        function = log_predictive_of(self._fitted_model())
-        return self._predict_rows(X, function, self._as_tensor(self._read_targets(np.asarray(y), reset=False)))[0]
-
-    # ------------------------------------------------------------------------------------------------------- targets
-
-    def _read_targets(self, y: Any, reset: bool, classes: Any = None) -> Array:
-        y = read_labels(y)
-        assert_all_finite(y, input_name="y")
-        check_classification_targets(y)
-        if reset:
-            labels = np.unique(y if classes is None else read_labels(classes))
-            if len(labels) < 2:
-                raise ValueError(
-                    f"Expected at least 2 classes, got 1 class, {labels.tolist()[0]!r}: there is nothing to tell apart."
-                )
-            self.classes_ = labels
-        elif classes is not None and not np.array_equal(np.unique(read_labels(classes)), self.classes_):
-            raise ValueError("Expected the same classes as in the first call, got others: leave them out.")
-        known = np.isin(y, self.classes_)
-        if not known.all():
-            raise ValueError(
-                f"Expected labels out of the classes {', '.join(map(repr, self.classes_.tolist()[:10]))}, got "
-                f"{y[~known].tolist()[0]!r}: fit a new model for other classes."
-            )
-        return np.searchsorted(self.classes_, y)
-
-    def _weigh(self, y: Array, weight: Weights | None) -> Weights | None:
-        return with_class_weight(self.class_weight, self.classes_, y, weight)
-
-    def _set_scale(self, fit: Given) -> None:
-        pass
-
-    def _as_tensor(self, y: Array) -> Tensor:
-        return torch.from_numpy(y)
-
-    def _likelihood(self) -> str:
-        return "softmax"
+    def log_predictive(self, X: TableLike, y: object) -> Floats:
+        """Return log p(y_i | x_i) of each row."""
+        return self._known().log_predictive(X, y)
 
     @property
-    def _num_outputs(self) -> int:
-        return len(self.classes_)
-
-    def _targets_to_json(self) -> dict[str, Any]:
-        return {"classes": labels_to_json(self.classes_)}
-
-    def _targets_from_json(self, data: dict[str, Any]) -> None:
-        self.classes_ = labels_from_json(data["classes"])
+    def classes_(self) -> Array:
+        """The labels, in the order of the probabilities' columns."""
+        classes = self.fitted_.classes
+        assert classes is not None
+        return classes.labels

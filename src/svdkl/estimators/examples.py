@@ -1,76 +1,124 @@
-"""What an estimator is given as X: any table, or an array for a network of the user's own.
+"""The rows that an estimator is given: a table that is opened once, targets, and weights (a weight of k is k rows).
 
-Weights of rows: a weight of k is k rows.
-
-Rows on their way from a caller to tensors.
-
-Which rows are held out of the fit, for early stopping and the held-out evidence.
+Small tables are put into an order that depends on what their rows hold, so that a model does not depend on where rows
+stood. Some rows are held out of the fit, for early stopping and the held-out evidence.
 """
 
 import sys
+from dataclasses import dataclass
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils.validation import check_array, validate_data
+import torch
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_array, check_consistent_length, validate_data
+from torch import nn
 
+from svdkl.estimators.options import Options
+from svdkl.estimators.targets import Array, Classes, Targets
 from svdkl.nets.images import reads_bytes
+from svdkl.shapes import Tensor
 from svdkl.tables.column import Column
-from svdkl.tables.frames import open_table
+from svdkl.tables.conversion import counts
+from svdkl.tables.encoder import TabularEncoder
+from svdkl.tables.table import Table, open_table
 
 Index = npt.NDArray[np.int64]
-
 Weights = npt.NDArray[np.float64]
+# A numpy array, a table of pandas, polars or pyarrow, or nested lists: opening it shows what it is.
+TableLike = object
 
-COUNTED_ROWS = 10_000  # up to so many rows, repeats included, whole weights are repeats of their rows
+# Up to so many rows, repeats included, whole weights are repeats of their rows, and rows are put into an order of their
+# own. That costs a sort and a copy, which larger tables, whose models hang on no single row, are spared.
+COUNTED_ROWS = 10_000
+FEWEST_HELD_OUT = 10  # rows; fewer tell nothing about when to stop
 
 
-FEWEST_HELD_OUT = 10  # rows: fewer tell nothing about when to stop
+class NumberRows:
+    """Rows of numbers of any shape, for a network of the user's own, with the methods of a table."""
+
+    def __init__(self, array: Array) -> None:
+        self.array = array
+        self.num_rows = len(array)
+
+    def take(self, rows: Index) -> "NumberRows":
+        """Return these rows, in this order."""
+        return NumberRows(self.array[rows])
+
+    def part(self, start: int, stop: int) -> "NumberRows":
+        """Return the rows from ``start`` to before ``stop``."""
+        return NumberRows(self.array[start:stop])
+
+    cut = take  # numbers need no conversion, on which other rows could have a say
 
 
-def read_table(estimator: Any, X: Any, reset: bool) -> Any:
-    """A table of at least one row, with the columns that the estimator was fitted on, or that it will know from now on.
+Inputs = Table | NumberRows
 
-    Frames stay what they are; everything else becomes an array. Cells are not looked at: the encoder does that.
+
+def encode(encoder: TabularEncoder | None, inputs: Inputs) -> Tensor:
+    """Turn opened rows into a network's inputs; without an encoder, the network reads the numbers themselves."""
+    if isinstance(inputs, NumberRows):
+        return torch.from_numpy(np.require(inputs.array, requirements=["C", "W"]))  # torch warns of read-only arrays
+    assert encoder is not None
+    return encoder.transform(inputs)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What is remembered of a table's columns, so that another table can be held against it.
+
+    Attributes
+    ----------
+    count
+        How many there are; for rows of numbers of any shape, the length of their second axis.
+    names
+        Their names, if they have any.
+    shape
+        The shape of a row, for a network of the user's own.
     """
-    X = _joined(X)
-    table = open_table(X)
-    if table.num_rows == 0:
-        raise ValueError(
-            f"Expected a table with at least one row, got 0 sample(s) (shape=(0, {len(table.names)})): check what "
-            f"filtered them out."
-        )
-    validate_data(
-        estimator, X if table.named else _Shaped(table.num_rows, len(table.names)), reset=reset, skip_check_array=True
-    )
-    if table.named:
-        return X
-    array = np.asarray(X)
-    if array.dtype.kind == "U" and not isinstance(X, np.ndarray):
-        array = np.asarray(X, dtype=object)  # numpy has made text of the numbers beside text
-    return array
+
+    count: int | None
+    names: tuple[str, ...] | None
+    shape: tuple[int, ...] | None = None
 
 
-def read_numbers(estimator: Any, X: Any, reset: bool) -> npt.NDArray[Any]:
-    """Rows of numbers of any shape, for a network that is not ours: float32, finite; bytes, if it reads bytes."""
-    kept = [np.float32, np.uint8] if reads_bytes(estimator.net) else np.float32
+def read_inputs(
+    X: TableLike, net: nn.Module | None, estimator: str, known: Columns | None = None
+) -> tuple[Inputs, Columns]:
+    """Open rows and check them against the columns that are known, if any are.
+
+    Cells of a table are not looked at: the encoder does that.
+
+    Parameters
+    ----------
+    net
+        The network, if it is the user's own; it is given float32 numbers, or bytes if it reads bytes.
+    estimator
+        The name of the estimator, for scikit-learn's messages.
+    """
+    if net is None:
+        pyarrow = sys.modules.get("pyarrow")
+        if pyarrow is not None and isinstance(X, pyarrow.RecordBatch):
+            X = pyarrow.Table.from_batches([X])  # scikit-learn sees no names in a batch
+        table = open_table(X)
+        if table.num_rows == 0:
+            raise ValueError(
+                f"Expected a table with at least one row, got 0 sample(s) (shape=(0, {len(table.names)})): check what "
+                f"filtered them out."
+            )
+        shown = X if table.named else _Shaped(table.num_rows, len(table.names))
+        return table, _columns(shown, None, estimator, known)
+    kept = [np.float32, np.uint8] if reads_bytes(net) else np.float32
     array = check_array(X, dtype=kept, allow_nd=True, input_name="X", estimator=estimator)
-    validate_data(estimator, X, reset=reset, skip_check_array=True)
-    if reset:
-        estimator.input_shape_ = array.shape[1:]
-    elif array.shape[1:] != estimator.input_shape_:
+    columns = _columns(X, array.shape[1:], estimator, known)
+    if known is not None and array.shape[1:] != known.shape:
         raise ValueError(
-            f"Expected rows of shape {estimator.input_shape_}, as when it was fitted, got {array.shape[1:]}: bring "
-            f"them into that shape."
+            f"Expected rows of shape {known.shape}, as when it was fitted, got {array.shape[1:]}: bring them into that "
+            f"shape."
         )
-    return array
-
-
-def _joined(X: Any) -> Any:
-    """A batch of pyarrow as a table, whose names scikit-learn sees; all else as it is."""
-    pyarrow = sys.modules.get("pyarrow")
-    return pyarrow.Table.from_batches([X]) if pyarrow is not None and isinstance(X, pyarrow.RecordBatch) else X
+    return NumberRows(array), columns
 
 
 class _Shaped:
@@ -83,40 +131,131 @@ class _Shaped:
         return self.shape[0]
 
 
-def num_rows(X: Any) -> int:
-    """Rows of a table or array."""
-    return int(X.shape[0])
+def _columns(X: TableLike, shape: tuple[int, ...] | None, estimator: str, known: Columns | None) -> Columns:
+    # scikit-learn notes columns on an estimator, whose class its messages name. A stand-in takes the notes, so that a
+    # fit that fails leaves none behind.
+    witness = type(estimator, (BaseEstimator,), {})()
+    if known is not None and known.count is not None:
+        witness.n_features_in_ = known.count
+    if known is not None and known.names is not None:
+        witness.feature_names_in_ = np.array(known.names, dtype=object)
+    validate_data(witness, X, reset=known is None, skip_check_array=True)
+    noted = vars(witness)
+    names = tuple(noted["feature_names_in_"]) if "feature_names_in_" in noted else None
+    return Columns(noted.get("n_features_in_"), names, shape)
 
 
-def take_rows(X: Any, rows: Index | slice) -> Any:
-    """Some rows of a table of any library, in this order."""
-    pandas, pyarrow = (sys.modules.get(name) for name in ("pandas", "pyarrow"))
-    if pandas is not None and isinstance(X, pandas.DataFrame):
-        return X.iloc[rows]
-    if pyarrow is not None and isinstance(X, pyarrow.Table):
-        return X.slice(rows.start, rows.stop - rows.start) if isinstance(rows, slice) else X.take(pyarrow.array(rows))
-    return X[rows]
+@dataclass(frozen=True, eq=False)
+class Examples:
+    """Rows with their targets and weights.
+
+    Attributes
+    ----------
+    y
+        Class numbers (N,), or targets (N, C) in their own units.
+    """
+
+    X: Inputs
+    y: Array
+    weight: Weights | None = None
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def take(self, rows: Index) -> "Examples":
+        """Return these rows, in this order."""
+        return Examples(self.X.take(rows), self.y[rows], None if self.weight is None else self.weight[rows])
+
+    def in_order_of_content(self) -> "Examples":
+        """Return the rows in an order that depends on what they hold."""
+        columns = [part.astype(np.float64) for part in (self.y, self.weight) if part is not None]
+        keys = [*_keys(self.X), *columns]
+        rows = np.concatenate([np.ascontiguousarray(key.reshape(len(key), -1)).view(np.uint8) for key in keys], 1)
+        return self.take(rows.view(np.dtype((np.void, rows.shape[1]))).ravel().argsort(kind="stable"))
+
+    def weighted_by(self, class_weight: object, targets: Classes) -> "Examples":
+        """Return the rows with the weights of their classes."""
+        own: Weights = np.ones(len(self)) if self.weight is None else self.weight
+        amounts = np.bincount(self.y, own, targets.num_outputs).astype(np.float64)
+        factors = class_factors(class_weight, targets.labels, amounts)
+        return Examples(self.X, self.y, np.multiply(own, factors[self.y]))
+
+    def hold_out(self, fraction: float, seed: int) -> tuple["Examples", "Examples | None"]:
+        """Return the rows to fit and the rows to hold out, if there are enough."""
+        codes = self.y if self.y.ndim == 1 else np.zeros(len(self), np.int64)
+        parts = held_out_rows(codes, fraction, seed)
+        return (self, None) if parts is None else (self.take(parts[0]), self.take(parts[1]))
 
 
-def order_of_content(X: Any, *beside: npt.NDArray[Any] | None) -> Index:
-    """Positions that put rows into an order that depends on what they hold, not on where they stood."""
-    if isinstance(X, np.ndarray) and X.dtype.kind in "fiub":
-        # Images stay bytes: at eight bytes a pixel they could fill the memory.
-        keys = [X if X.dtype == np.uint8 and X.ndim > 2 else X.astype(np.float64)]
+class Learned(NamedTuple):
+    """What reading rows has learned of them, by which further rows are read."""
+
+    columns: Columns
+    targets: Targets
+
+
+def read_examples(
+    options: Options,
+    kind: type[Targets],
+    X: TableLike,
+    y: object,
+    sample_weight: object = None,
+    known: Learned | None = None,
+    labels: object = None,
+) -> tuple[Examples, Learned]:
+    """Read rows with their targets, leave out those of no weight, and put those of a small table into an order.
+
+    Parameters
+    ----------
+    kind
+        Whether targets are classes or real numbers.
+    known
+        What was learned of rows before; without it, these rows are the first.
+    labels
+        All labels that will come, if they are named.
+    """
+    if y is None:
+        raise ValueError(
+            f"Expected targets beside the table, got none: this {kind.estimator} estimator requires y to be passed, "
+            f"but the target y is None."
+        )
+    inputs, columns = read_inputs(X, options.net, kind.estimator, None if known is None else known.columns)
+    check_consistent_length(X, y)
+    values, weight = np.asarray(y), None
+    if sample_weight is not None:
+        chosen, weight = counted_rows(read_weights(sample_weight, inputs.num_rows))
+        inputs, values = inputs.cut(chosen), values[chosen]
+    if known is None:
+        targets: Targets = kind.learn(values, options, labels)
     else:
-        table = open_table(X)
-        keys = [_key(table.read(i)) for i in range(len(table.names))]
-    keys += [array.astype(np.float64) for array in beside if array is not None]
-    rows = np.concatenate([np.ascontiguousarray(key.reshape(len(key), -1)).view(np.uint8) for key in keys], 1)
-    return rows.view(np.dtype((np.void, rows.shape[1]))).ravel().argsort(kind="stable")
+        targets, columns = known.targets, known.columns
+        targets.check_same(labels)
+    examples = Examples(inputs, targets.encode(values), weight)
+    if known is None and len(examples) < 2:
+        raise ValueError("Expected at least 2 rows to fit, got n_samples=1: one row shows nothing that varies.")
+    if len(examples) <= COUNTED_ROWS:
+        examples = examples.in_order_of_content()
+    if isinstance(targets, Classes) and options.class_weight is not None:
+        examples = examples.weighted_by(options.class_weight, targets)
+    return examples, Learned(columns, targets)
+
+
+def _keys(inputs: Inputs) -> list[Array]:
+    """Return numbers a row that are equal where rows are."""
+    if isinstance(inputs, Table):
+        return [_key(inputs.column(place)) for place in range(len(inputs.names))]
+    # Images stay bytes: at eight bytes a pixel they could fill the memory.
+    array = inputs.array
+    return [array if array.dtype == np.uint8 and array.ndim > 2 else array.astype(np.float64)]
 
 
 def _key(column: Column) -> npt.NDArray[np.float64]:
-    """One number a row: equal where the values are."""
+    """Return a number for each row, equal where the values are."""
     values = column.values
     if column.storage in ("text", "category"):
-        ranks = np.append(np.argsort(np.argsort(np.array([*column.labels, ""], dtype=object)))[:-1], -1)
-        values = ranks[values]
+        labels = np.array([*column.labels, ""], dtype=object)  # the last one for missing rows
+        held = np.append(counts(column) > 0, True)  # a rank must not depend on labels that no row has
+        values = np.searchsorted(np.sort(labels[held]), labels)[values]
     elif column.storage == "time":
         values = values.astype(np.int64)
     numbers = values.astype(np.float64)
@@ -125,10 +264,8 @@ def _key(column: Column) -> npt.NDArray[np.float64]:
     return numbers[:, None]
 
 
-def read_weights(sample_weight: Any, num_rows: int) -> Weights | None:
-    """One finite weight of at least 0 for each row, not all of them 0; None if there are none."""
-    if sample_weight is None:
-        return None
+def read_weights(sample_weight: object, num_rows: int) -> Weights:
+    """Read one finite weight of at least 0 for each row, not all of them 0."""
     if isinstance(sample_weight, Real):
         sample_weight = np.full(num_rows, sample_weight)
     weight = check_array(sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
@@ -146,33 +283,26 @@ def read_weights(sample_weight: Any, num_rows: int) -> Weights | None:
     return weight
 
 
-def counted_rows(weight: Weights | None, num_rows: int) -> tuple[Index | None, Weights | None]:
-    """Which rows to take, and the weights that they keep; None where nothing is to be done.
+def counted_rows(weight: Weights) -> tuple[Index, Weights | None]:
+    """Return which rows to take, and the weights that they keep, if they are not all 1.
 
     Rows of weight 0 are left out. In small tables rows of whole weights are repeated, so that everything that follows
     (bins, held-out rows, minibatches) is, to the last bit, what it would be had the table held the repeats.
     """
-    if weight is None:
-        return None, None
-    whole = bool((weight == np.floor(weight)).all()) and weight.sum() <= max(COUNTED_ROWS, num_rows)
+    whole = bool((weight == np.floor(weight)).all()) and weight.sum() <= max(COUNTED_ROWS, len(weight))
     if whole:
-        return np.repeat(np.arange(num_rows), weight.astype(np.int64)), None
+        return np.repeat(np.arange(len(weight)), weight.astype(np.int64)), None
     return np.flatnonzero(weight), weight[weight > 0]
 
 
-def with_class_weight(
-    class_weight: Any, classes: npt.NDArray[Any], codes: npt.NDArray[np.int64], weight: Weights | None
-) -> Weights | None:
-    """The weights of rows, times those of their classes."""
-    if class_weight is None:
-        return weight
-    own: Weights = np.ones(len(codes)) if weight is None else weight
-    amounts = np.bincount(codes, own, len(classes)).astype(np.float64)
-    return np.multiply(own, class_factors(class_weight, classes, amounts)[codes])
+def class_factors(class_weight: object, classes: Array, amounts: Weights) -> Weights:
+    """Return the factor on the rows of each class, which shifts weight between classes and adds none in all.
 
-
-def class_factors(class_weight: Any, classes: npt.NDArray[Any], amounts: Weights) -> Weights:
-    """The factor on the rows of each class, of which there are such amounts: it shifts weight but adds none in all."""
+    Parameters
+    ----------
+    amounts
+        How many rows each class has, or what they weigh.
+    """
     if isinstance(class_weight, str) and class_weight == "balanced":
         of_class = np.divide(amounts.sum(), len(classes) * amounts, out=np.zeros_like(amounts), where=amounts > 0)
     elif isinstance(class_weight, dict):
@@ -194,27 +324,8 @@ def class_factors(class_weight: Any, classes: npt.NDArray[Any], amounts: Weights
     return of_class * (amounts.sum() / weighted)
 
 
-class Given(NamedTuple):
-    """Rows as they were given: a table, checked targets, weights."""
-
-    X: Any
-    y: npt.NDArray[Any]
-    weight: Weights | None
-
-    def take(self, rows: Index) -> "Given":
-        """These rows, in this order."""
-        return Given(take_rows(self.X, rows), self.y[rows], None if self.weight is None else self.weight[rows])
-
-
-def split(given: Given, fraction: float, seed: int) -> tuple[Given, Given | None]:
-    """What to fit, and what to hold out, if anything."""
-    codes = given.y if given.y.ndim == 1 else np.zeros(len(given.y), np.int64)
-    parts = held_out_rows(codes, fraction, seed)
-    return (given, None) if parts is None else (given.take(parts[0]), given.take(parts[1]))
-
-
 def held_out_rows(codes: npt.NDArray[np.int64], fraction: float, seed: int) -> tuple[Index, Index] | None:
-    """Rows to fit and rows to hold out, about that fraction of each class; None if the table is too small.
+    """Choose rows to fit and rows to hold out, about that fraction of each class; None if the table is too small.
 
     Every class keeps a row to fit.
     """

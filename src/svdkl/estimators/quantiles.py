@@ -27,7 +27,7 @@ LARGEST_COUNT = 2.0**53  # beyond which whole numbers are no longer exact
 CELLS = 2**22  # values held at a time
 
 
-def read_levels(levels: Any) -> Reals:
+def read_levels(levels: object) -> Reals:
     """One or several levels of quantiles."""
     try:
         wanted = np.asarray(levels, np.float64)

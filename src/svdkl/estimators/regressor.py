@@ -1,42 +1,20 @@
 """A regressor that gives distributions."""
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import ClassVar, no_type_check
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from sklearn.base import RegressorMixin
-from sklearn.utils import Tags, check_array, check_random_state
+from sklearn.utils import Tags, check_random_state
+from torch import nn
 
-from svdkl.estimators.base import Array, DeepKernelEstimator
-from svdkl.estimators.examples import Given, Weights
+from svdkl.estimators.base import DeepKernelEstimator
+from svdkl.estimators.examples import TableLike
+from svdkl.estimators.fitted import RowUncertainty
 from svdkl.estimators.options import is_whole
-from svdkl.estimators.predicting import (
-    latent_draws_of,
-    latent_gaussian_of,
-    latents_of,
-    likelihood_of,
-    log_predictive_of,
-)
-from svdkl.estimators.quantiles import draw, quantiles, read_levels
-from svdkl.gp.prediction import predictive_moments
-from svdkl.shapes import Tensor
-from svdkl.tables.bins import Task
-
-Reals = npt.NDArray[np.float64]
-
-REAL, COUNTS = ("gaussian", "student_t"), ("poisson", "negative_binomial")
-LARGEST = 1e100  # target, so that variances are finite, too; the smallest accordingly
-
-
-class TargetUncertainty(NamedTuple):
-    """Variances of each row's targets: ``total = aleatoric + epistemic``, (rows,) or (rows, targets)."""
-
-    total: Reals
-    aleatoric: Reals  # of the data: noise
-    epistemic: Reals  # of the model: it has seen little that is like this row
-    latent_variance: Reals  # of the model's outputs; for counts of the logarithm of the rate
-    ood_score: Reals  # (rows,): low for rows like those of training, 1 for rows unlike them
+from svdkl.estimators.quantiles import read_levels
+from svdkl.estimators.targets import Floats, Reals, Targets
 
 
 class SVDKLRegressor(RegressorMixin, DeepKernelEstimator):  # type: ignore[misc]
@@ -56,13 +34,13 @@ class SVDKLRegressor(RegressorMixin, DeepKernelEstimator):  # type: ignore[misc]
         A torch module of your own, from rows (B, ...) of X, as float32, to features (B, Q). Images of uint8 stay what
         they are for one that has a :class:`~svdkl.nets.images.Standardise`.
     gps, grid_size, dims_per_gp, kernel, posterior
-        The processes: see :class:`~svdkl.gp.head.GPHead`.
+        The Gaussian processes: see :class:`~svdkl.gp.head.GPHead`.
     evidence
-        Whether the processes' posterior is fitted once more to the held-out rows.
+        Whether the GPs' posterior is fitted once more to the held-out rows.
     max_iter
         Epochs of the network; "auto" takes fewer for larger tables. With "dnn_gp" a third as many of the head follow.
     batch_size, joint_batch_size
-        Rows of a step, and of one in which processes take part. "auto" grows the first with the table; the second is
+        Rows of a step, and of a step that trains the GPs, too. "auto" grows the first with the table; the second is
         the same then.
     learning_rate_init, alpha
         Step size, in steps of ``batch_size`` rows, and weight decay of the network.
@@ -99,42 +77,39 @@ class SVDKLRegressor(RegressorMixin, DeepKernelEstimator):  # type: ignore[misc]
     >>> low, high = model.predict_quantiles(X, (0.05, 0.95)).T
     """
 
-    _task: Task = "regression"
-    n_outputs_: int
-    target_mean_: Reals
-    target_scale_: Reals
-    single_target_: bool
+    _targets: ClassVar[type[Targets]] = Reals
 
+    @no_type_check  # fit checks the values, as scikit-learn wants it
     def __init__(
         self,
         *,
-        recipe: Any = "svdkl",
-        likelihood: Any = "gaussian",
-        hidden: Any = "auto",
-        num_features: Any = 50,
-        dropout: Any = "auto",
-        encoding: Any = "auto",
-        normalise: Any = False,
-        residual: Any = False,
-        net: Any = None,
-        gps: Any = "features",
-        grid_size: Any = 32,
-        dims_per_gp: Any = 1,
-        kernel: Any = "rbf",
-        posterior: Any = "auto",
-        evidence: Any = True,
-        max_iter: Any = "auto",
-        batch_size: Any = "auto",
-        joint_batch_size: Any = "auto",
-        learning_rate_init: Any = 1e-3,
-        alpha: Any = "auto",
-        early_stopping: Any = True,
-        validation_fraction: Any = 0.1,
-        n_iter_no_change: Any = 5,
-        random_state: Any = None,
-        warm_start: Any = False,
-        device: Any = "auto",
-        verbose: Any = False,
+        recipe: str = "svdkl",
+        likelihood: str = "gaussian",
+        hidden: Sequence[int] | str = "auto",
+        num_features: int = 50,
+        dropout: float | str = "auto",
+        encoding: str = "auto",
+        normalise: bool = False,
+        residual: bool = False,
+        net: nn.Module | None = None,
+        gps: str = "features",
+        grid_size: int | Sequence[int] = 32,
+        dims_per_gp: int = 1,
+        kernel: str | nn.Module = "rbf",
+        posterior: str = "auto",
+        evidence: bool = True,
+        max_iter: int | str = "auto",
+        batch_size: int | str = "auto",
+        joint_batch_size: int | str = "auto",
+        learning_rate_init: float = 1e-3,
+        alpha: float | str = "auto",
+        early_stopping: bool = True,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 5,
+        random_state: int | np.random.RandomState | None = None,
+        warm_start: bool = False,
+        device: str | torch.device = "auto",
+        verbose: bool | int = False,
     ) -> None:
         self.recipe = recipe
         self.likelihood = likelihood
@@ -164,7 +139,7 @@ class SVDKLRegressor(RegressorMixin, DeepKernelEstimator):  # type: ignore[misc]
         self.device = device
         self.verbose = verbose
 
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> "SVDKLRegressor":
+    def partial_fit(self, X: TableLike, y: object, sample_weight: object = None) -> "SVDKLRegressor":
         """Learn a table chunk by chunk: a fit to the first chunk, then one epoch on each other.
 
         Returns
@@ -173,25 +148,21 @@ class SVDKLRegressor(RegressorMixin, DeepKernelEstimator):  # type: ignore[misc]
         """
         return self._partial_fit(X, y, sample_weight, None)
 
-    def predict(self, X: Any, return_std: bool = False) -> Any:
-        """The mean of each row's target; with ``return_std`` also the standard deviation, noise included."""
-        model = self._fitted_model()
-        latents, likelihood = latents_of(model), likelihood_of(model)
-        mean, variance, *_ = self._predict_rows(X, lambda x: predictive_moments(likelihood, latents(x)))
-        mean = self._shaped(mean * self.target_scale_ + self.target_mean_)
-        return (mean, self._shaped(np.sqrt(variance) * self.target_scale_)) if return_std else mean
+    def predict(self, X: TableLike, return_std: bool = False) -> Floats | tuple[Floats, Floats]:
+        """Return the mean of each row's target; with ``return_std`` also the standard deviation, noise included."""
+        mean, deviation = self._known().moments(X)
+        return (mean, deviation) if return_std else mean
 
-    def predict_quantiles(self, X: Any, levels: Any = (0.05, 0.5, 0.95)) -> Reals:
-        """Quantiles of each row's target, (rows, levels) or (rows, targets, levels); one level has no axis."""
+    def predict_quantiles(self, X: TableLike, levels: object = (0.05, 0.5, 0.95)) -> Floats:
+        """Return quantiles of each row's target, (rows, levels) or (rows, targets, levels); one level has no axis."""
         wanted = read_levels(levels)
-        model = self._fitted_model()
-        mean, variance = self._predict_rows(X, latent_gaussian_of(model))
-        values = quantiles(likelihood_of(model), mean, variance, np.atleast_1d(wanted))
-        values = self._shaped(values * self.target_scale_[:, None] + self.target_mean_[:, None])
+        values = self._known().quantiles(X, np.atleast_1d(wanted))
         return values if wanted.ndim else values[..., 0]
 
-    def sample_y(self, X: Any, n_samples: Any = 1, random_state: Any = 0) -> Reals:
-        """Draws of the targets, (rows, samples) or (rows, targets, samples).
+    def sample_y(
+        self, X: TableLike, n_samples: object = 1, random_state: int | np.random.RandomState | None = 0
+    ) -> Floats:
+        """Draw targets, (rows, samples) or (rows, targets, samples).
 
         Each draw is of one function for all rows, with noise of its own for each row.
         """
@@ -199,94 +170,30 @@ class SVDKLRegressor(RegressorMixin, DeepKernelEstimator):  # type: ignore[misc]
             raise ValueError(f"Expected n_samples to be a whole number of at least 1, got {n_samples!r}.")
         random = check_random_state(random_state)
         seed = int(random.randint(2**31 - 1))
-        model = self._fitted_model()
-        (latent,) = self._predict_rows(X, latent_draws_of(model, int(n_samples), seed))
-        values = draw(likelihood_of(model), latent, random)
-        return self._shaped(values * self.target_scale_[:, None] + self.target_mean_[:, None])
+        return self._known().draws(X, int(n_samples), seed, random)
 
-    def predict_uncertainty(self, X: Any) -> TargetUncertainty:
-        """How sure each prediction is, and what the doubt comes from."""
-        total, aleatoric, epistemic, latent, ood_score = self._uncertainty(X)
-        parts = [self._shaped(part * self.target_scale_**2) for part in (total, aleatoric, epistemic, latent)]
-        return TargetUncertainty._make([*parts, ood_score])
+    def predict_uncertainty(self, X: TableLike) -> RowUncertainty:
+        """Return the variance of each prediction, and what it comes from."""
+        return self._known().uncertainty(X)
 
-    def log_predictive(self, X: Any, y: Any) -> Reals:
-        """Log p(y_i | x_i) of each row, in the targets' units; of several targets the sum of each one's own."""
-        function = log_predictive_of(self._fitted_model())
-        targets = self._as_tensor(self._read_targets(np.asarray(y), reset=False))
-        # p(y) = p(standardised y) / scale.
-        return self._predict_rows(X, function, targets)[0] - np.log(self.target_scale_).sum()
-
-    # ------------------------------------------------------------------------------------------------------- targets
-
-    def _read_targets(self, y: Any, reset: bool, classes: Any = None) -> Array:
-        if self.likelihood not in (*REAL, *COUNTS):
-            raise ValueError(f"Expected likelihood to be one of {', '.join(REAL + COUNTS)}, got {self.likelihood!r}.")
-        y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y", estimator=self)
-        targets = y[:, None] if y.ndim == 1 else y
-        if reset:
-            self.n_outputs_, self.single_target_ = targets.shape[1], y.ndim == 1
-        elif targets.shape[1] != self.n_outputs_:
-            raise ValueError(
-                f"Expected {self.n_outputs_} target(s) a row, as when it was fitted, got {targets.shape[1]}: leave out "
-                f"the others."
-            )
-        if self.likelihood in COUNTS and not ((targets >= 0) & (targets == np.floor(targets))).all():
-            wrong = targets[~((targets >= 0) & (targets == np.floor(targets)))][0]
-            raise ValueError(
-                f"Expected counts 0, 1, 2, ... with likelihood={self.likelihood!r}, got {wrong:g}: use "
-                f"likelihood='gaussian' for other numbers."
-            )
-        return targets
-
-    def _weigh(self, y: Array, weight: Weights | None) -> Weights | None:
-        return weight
-
-    def _set_scale(self, fit: Given) -> None:
-        self.target_mean_, self.target_scale_ = np.zeros(self.n_outputs_), np.ones(self.n_outputs_)
-        if self.likelihood in REAL:
-            size = np.abs(fit.y).max(0)
-            wrong = size[(size > LARGEST) | ((size > 0) & (size < 1 / LARGEST))]
-            if len(wrong):
-                raise ValueError(
-                    f"Expected targets of a size between {1 / LARGEST:g} and {LARGEST:g}, got {wrong[0]:g}: choose "
-                    f"another unit for them."
-                )
-            self.target_mean_ = np.average(fit.y, 0, fit.weight)
-            spread = np.sqrt(np.average((fit.y - self.target_mean_) ** 2, 0, fit.weight))
-            varies = (fit.y != fit.y[:1]).any(0)  # the mean of equal numbers need not be that number
-            self.target_scale_ = np.where(varies & (spread > 0), spread, 1.0)
-
-    def _as_tensor(self, y: Array) -> Tensor:
-        targets = torch.from_numpy((y - self.target_mean_) / self.target_scale_).float()
-        if not bool(targets.isfinite().all()):
-            raise ValueError(
-                f"Expected targets of about the size that single precision can hold, got {np.abs(y).max():g}: choose "
-                f"another unit for them."
-            )
-        return targets
-
-    def _shaped(self, values: Array) -> Array:
-        """Without the targets' axis, if y had none."""
-        return values[:, 0] if self.single_target_ else values
+    def log_predictive(self, X: TableLike, y: object) -> Floats:
+        """Return log p(y_i | x_i) of each row, in the targets' units; of several targets, the sum over them."""
+        return self._known().log_predictive(X, y)
 
     @property
-    def _num_outputs(self) -> int:
-        return self.n_outputs_
+    def n_outputs_(self) -> int:
+        """How many targets a row has."""
+        return self.fitted_.targets.num_outputs
 
-    def _targets_to_json(self) -> dict[str, Any]:
-        return {
-            "single": self.single_target_,
-            "mean": self.target_mean_.tolist(),
-            "scale": self.target_scale_.tolist(),
-        }
+    @property
+    def target_mean_(self) -> Floats:
+        """What is taken from each real target inside; 0 for counts."""
+        return self.fitted_.reals.mean
 
-    def _targets_from_json(self, data: dict[str, Any]) -> None:
-        self.single_target_, self.n_outputs_ = bool(data["single"]), len(data["mean"])
-        self.target_mean_, self.target_scale_ = (np.array(data[name], np.float64) for name in ("mean", "scale"))
-        finite = np.isfinite([*self.target_mean_, *self.target_scale_]).all() and (self.target_scale_ > 0).all()
-        if not finite or not len(self.target_mean_) == len(self.target_scale_) == self.n_outputs_ > 0:
-            raise ValueError("not the means and scales of targets")
+    @property
+    def target_scale_(self) -> Floats:
+        """What each real target is divided by inside; 1 for counts."""
+        return self.fitted_.reals.scale
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

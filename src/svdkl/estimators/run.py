@@ -1,4 +1,4 @@
-"""A training run from a file to a folder: by one process, or by each process of a group alike.
+"""A training run from a file to a folder: by one worker, or by each worker of a group alike.
 
 The folder holds ``model/`` (see :meth:`save`), ``run.json`` with the facts and ``history.jsonl`` with the epochs; while
 the run is on, ``checkpoint.safetensors``, from which a run that was cut off goes on.
@@ -8,8 +8,9 @@ import datetime
 import json
 import platform
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,8 +20,13 @@ import pyarrow.compute as pc
 import torch
 
 from svdkl.estimators.base import DeepKernelEstimator
+from svdkl.estimators.building import choose_device
 from svdkl.estimators.classifier import SVDKLClassifier
+from svdkl.estimators.fitted import Fitted
+from svdkl.estimators.fitting import fit_model, prepare_table
+from svdkl.estimators.options import Options
 from svdkl.estimators.regressor import SVDKLRegressor
+from svdkl.estimators.run_config import RunConfig
 from svdkl.estimators.run_folder import (
     CHECKPOINT,
     FACTS,
@@ -33,177 +39,237 @@ from svdkl.estimators.run_folder import (
     read_facts,
     sweep,
 )
-from svdkl.estimators.streaming import target_of
-from svdkl.tables.bins import looks_like_classes
-from svdkl.tables.parquet_files import chosen_names
+from svdkl.estimators.storage import save_fitted
+from svdkl.estimators.streaming import open_stream
+from svdkl.estimators.targets import Classes, Reals, Targets
+from svdkl.tables.bins import are_class_numbers
+from svdkl.tables.parquet_files import chosen_names, plain_column, refuse_missing, values_of
 from svdkl.tables.table_files import ParquetFiles, TableFile, open_table_file
 from svdkl.training.distributed import group
-from svdkl.training.parquet_survey import refuse_missing
 from svdkl.writing import written_whole
 
-STREAMED_CELLS = 200_000_000  # a table of more is streamed, if it is not said what to do
-TASKS = ("auto", "classification", "regression")
+# A table of more cells is streamed, if it is not said what to do: in memory it would take some gigabytes.
+STREAMED_CELLS = 200_000_000
+KINDS: dict[str, type[Targets]] = {kind.task: kind for kind in (Classes, Reals)}
 
 
-@dataclass(frozen=True)
-class RunConfig:
-    """What a run is told; plain values, so that it can be sent to other machines.
+class Prepared:
+    """A run whose folder, columns and options have been checked, with the file open.
+
+    The file is read when its rows are first asked for, and then once.
+
+    Parameters
+    ----------
+    writes
+        Whether the folder will be written to; a dry run writes nothing.
 
     Attributes
     ----------
-    data, target, out
-        The file or folder to read, the column to predict, the folder to write.
-    task
-        "classification", "regression", or "auto": classes are text, booleans, and whole numbers of at most 50 values.
-    drop
-        Columns that are not used.
-    options
-        Parameters of the estimator.
-    resume
-        Go on from the checkpoint in ``out``, if there is one; a run that has ended there is taken as it is.
-    overwrite
-        Forget a run that is there.
-    stream
-        Whether a Parquet file is streamed instead of read into memory; None decides by its size.
-    epoch_rows
-        Of an epoch of a streamed file; see :meth:`~svdkl.SVDKLClassifier.fit_parquet`.
+    streamed
+        Whether the file is streamed instead of read into memory.
     """
 
-    data: Path
-    target: str
-    out: Path
-    task: str = "auto"
-    drop: tuple[str, ...] = ()
-    options: Mapping[str, Any] = field(default_factory=dict)
-    seed: int = 0
-    resume: bool = False
-    overwrite: bool = False
-    stream: bool | None = None
-    epoch_rows: int | None = None
-    verbose: bool = True
+    def __init__(self, config: RunConfig, writes: bool = True) -> None:
+        if writes:
+            check_out(config.out, config.resume, config.overwrite)
+        self.config = config
+        self.file: TableFile = open_table_file(config.data)
+        self._check_columns()
+        self.options = Options.of({"random_state": config.seed, "verbose": config.verbose, **config.options})
+        choose_device(self.options.device)
+        self.streamed = self._is_streamed()
+
+    @property
+    def checkpoint(self) -> Path:
+        """The file that keeps the state of a run until the run has ended."""
+        return self.config.out / CHECKPOINT
+
+    @property
+    def features(self) -> list[str]:
+        """The columns that are read beside the target."""
+        return [name for name in self.file.names if name not in (self.config.target, *self.config.drop)]
+
+    @cached_property
+    def table(self) -> pa.Table:
+        """The features and the target, in memory."""
+        table = self.file.read([name for name in self.file.names if name not in self.config.drop])
+        refuse_missing(table.column(self.config.target), self.config.target)
+        return table
+
+    def target_parts(self) -> Iterator[pa.ChunkedArray]:
+        """Go through the target: at once if the table is in memory, else part by part."""
+        target = self.config.target
+        if not self.streamed:
+            yield self.table.column(target)
+            return
+        start = 0
+        for part in self.file.batches([target]):
+            refuse_missing(part.column(target), target, start)
+            start += part.num_rows
+            yield part.column(target)
+
+    @cached_property
+    def kind(self) -> type[Targets]:
+        """Whether classes or real numbers are predicted; options or a target that do not suit it are refused."""
+        config = self.config
+        kind = self._kind_of_target() if config.task == "auto" else KINDS[config.task]
+        own = [one.name for one in fields(Options) if one.metadata["task"] in ("", kind.task)]
+        foreign = sorted(set(config.options) - set(own))
+        if foreign:
+            raise ValueError(
+                f"Expected options of {kind.estimator} for the {kind.task} of {config.target!r}, got {foreign[0]!r}: "
+                f"remove it, or set the task."
+            )
+        if config.task != "auto":
+            self._check_target(kind)
+        return kind
+
+    def _check_target(self, task: type[Targets]) -> None:
+        """Refuse a target that does not suit the task that was asked for."""
+        config = self.config
+        kind = self.file.schema.field(config.target).type
+        numbers = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+        if task is Reals and not numbers and not pa.types.is_boolean(kind):
+            raise ValueError(
+                f"Expected numbers in the target {config.target!r} for regression, got {kind}: name another --target."
+            )
+        if task is Classes and pa.types.is_floating(kind):
+            for column in self.target_parts():
+                broken = column.filter(pc.and_(pc.is_finite(column), pc.not_equal(column, pc.floor(column))))
+                if len(broken):
+                    raise ValueError(
+                        f"Expected classes in the target {config.target!r}, got numbers such as {broken[0]}: use "
+                        f"--task regression."
+                    )
+
+    def run(self) -> "Outcome":
+        """Train, and write the folder: by this process, or by all workers of its group together."""
+        config, out = self.config, self.config.out
+        ended = _ended(config)
+        if ended is not None:
+            return ended
+        with group(str(self.options.device)) as workers:
+            kind = self.kind  # refuses a target that does not suit, while an earlier run is still there
+            if workers.first and config.overwrite and not goes_on(config.resume):
+                forget_run(out)
+            workers.gather(None)  # nobody looks for a checkpoint before that
+            began = time.perf_counter()
+            fitted = self._fit(kind)
+            facts = _facts_of(self, fitted, time.perf_counter() - began, workers.size)
+            if workers.first:
+                sweep(out)
+                save_fitted(fitted, out / MODEL)
+                with written_whole(out / FACTS) as beside:
+                    beside.write_text(json.dumps(facts, indent=1, default=str) + "\n", encoding="utf-8")
+                self.checkpoint.unlink(missing_ok=True)
+            return Outcome(fitted, facts)
+
+    def _fit(self, kind: type[Targets]) -> Fitted:
+        """Train a model of such targets on the file; :attr:`checkpoint` keeps the state after each epoch."""
+        config, options = self.config, self.options
+        if self.streamed:
+            given = open_stream(options, kind, config.data, config.target, config.drop, config.epoch_rows)
+        else:
+            X = self.table.drop_columns([config.target])
+            given = prepare_table(options, kind, X, values_of(self.table, config.target))
+        return fit_model(given, self.checkpoint)
+
+    def _check_columns(self) -> None:
+        config, file = self.config, self.file
+        chosen_names(file.path, file.names, [config.target, *config.drop])
+        if config.target in config.drop:
+            raise ValueError(f"Expected to keep the target {config.target!r}, got it among the columns to drop.")
+        if config.task not in ("auto", *KINDS):
+            raise ValueError(f"Expected task to be one of auto, {', '.join(KINDS)}, got {config.task!r}.")
+        if not self.features:
+            raise ValueError(f"Expected columns beside the target {config.target!r} in {file.path}, got none.")
+        if config.stream and not isinstance(file, ParquetFiles):
+            raise ValueError(f"Expected Parquet to stream, got {file.path}: convert it, or read it into memory.")
+        kind = file.schema.field(config.target).type
+        if pa.types.is_temporal(kind) or pa.types.is_nested(kind):
+            raise ValueError(
+                f"Expected a target of numbers, text or booleans, got {config.target!r} of type {kind}: convert it "
+                f"first."
+            )
+
+    def _is_streamed(self) -> bool:
+        if not isinstance(self.file, ParquetFiles):
+            return False
+        by_size = self.file.num_rows * len(self.file.names) > STREAMED_CELLS
+        return by_size if self.config.stream is None else self.config.stream
+
+    def _kind_of_target(self) -> type[Targets]:
+        """Tell what a target looks like; numbers are read only until there are too many for classes."""
+        target, distinct = self.config.target, set[Any]()
+        for column in map(plain_column, self.target_parts()):
+            if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+                return Classes
+            distinct.update(column.unique().to_pylist())
+            values = np.array(list(distinct))
+            if values.dtype.kind == "f" and np.isinf(values).any():
+                raise ValueError(
+                    f"Expected finite numbers in the target {target!r}, got infinity: drop those rows first."
+                )
+            if not are_class_numbers(values):
+                return Reals
+        return Classes
 
 
 class Outcome(NamedTuple):
-    """A finished run."""
+    """A finished run.
 
-    estimator: DeepKernelEstimator
+    Attributes
+    ----------
+    fitted, facts
+        The model, and what is written down of its training.
+    """
+
+    fitted: Fitted
     facts: dict[str, Any]
+
+    @property
+    def estimator(self) -> DeepKernelEstimator:
+        """The model as a classifier or regressor."""
+        return (SVDKLRegressor if self.fitted.classes is None else SVDKLClassifier).of(self.fitted)
 
 
 def run(config: RunConfig | Mapping[str, Any]) -> Outcome:
     """Train, and write the folder. The configuration may also come as a dictionary of its fields.
 
     Under torchrun, Ray Train, Spark's TorchDistributor or any other that has made a process group or set torchrun's
-    variables, every process calls this alike: they share the work, and the first one writes.
+    variables, every worker calls this alike: they share the work, and the first one writes.
     """
-    if not isinstance(config, RunConfig):
-        config = RunConfig(**config)
-    with group(str(config.options.get("device", "auto"))) as processes:
-        out = Path(config.out)
-        check_out(out, config.resume, config.overwrite)
-        if goes_on(config.resume) and is_finished(out):
-            return Outcome(load_model(out), read_facts(out))
-        files = open_table_file(config.data)
-        check_columns(config, files)
-        estimator = make_estimator(config, files)
-        if processes.first and config.overwrite and not goes_on(config.resume):
-            forget_run(out)
-        processes.gather(None)  # nobody looks for a checkpoint before that
-        began = time.perf_counter()
-        streamed = is_streamed(config, files)
-        checkpoint = out / CHECKPOINT
-        if streamed:
-            estimator.fit_parquet(
-                config.data, config.target, drop=config.drop, epoch_rows=config.epoch_rows, checkpoint=checkpoint
-            )
-        else:
-            table = files.read([name for name in files.names if name not in config.drop])
-            refuse_missing(table.column(config.target), config.target)
-            y = target_of(table, config.target)
-            estimator.fit(table.drop_columns([config.target]), y, checkpoint=checkpoint)
-        facts = facts_of(config, estimator, streamed, time.perf_counter() - began, processes.size)
-        if processes.first:
-            sweep(out)
-            estimator.save(out / MODEL)
-            with written_whole(out / FACTS) as beside:
-                beside.write_text(json.dumps(facts, indent=1, default=str) + "\n", encoding="utf-8")
-            checkpoint.unlink(missing_ok=True)
-        return Outcome(estimator, facts)
+    config = config if isinstance(config, RunConfig) else RunConfig.of(config)
+    return _ended(config) or Prepared(config).run()
 
 
-def check_columns(config: RunConfig, files: TableFile) -> None:
-    """Refuse columns that cannot be trained on, before any work."""
-    chosen_names(files.path, files.names, [config.target, *config.drop])
-    if config.target in config.drop:
-        raise ValueError(f"Expected to keep the target {config.target!r}, got it among the columns to drop.")
-    if config.task not in TASKS:
-        raise ValueError(f"Expected task to be one of {', '.join(TASKS)}, got {config.task!r}.")
-    if len(files.names) - len(set(config.drop)) < 2:
-        raise ValueError(f"Expected columns beside the target {config.target!r} in {files.path}, got none.")
-    if config.stream and not isinstance(files, ParquetFiles):
-        raise ValueError(f"Expected Parquet to stream, got {files.path}: convert it, or read it into memory.")
-    kind = files.schema.field(config.target).type
-    if pa.types.is_temporal(kind) or pa.types.is_nested(kind):
-        raise ValueError(
-            f"Expected a target of numbers, text or booleans, got {config.target!r} of type {kind}: convert it first."
-        )
+def _ended(config: RunConfig) -> Outcome | None:
+    """Return the run that is to be gone on with, if it has ended."""
+    if not (goes_on(config.resume) and is_finished(config.out)):
+        return None
+    check_out(config.out, config.resume, config.overwrite)
+    return Outcome(load_model(config.out), read_facts(config.out))
 
 
-def make_estimator(config: RunConfig, files: TableFile) -> DeepKernelEstimator:
-    """The estimator for the target's kind, with the run's options."""
-    task = find_task(files, config.target) if config.task == "auto" else config.task
-    kind = SVDKLClassifier if task == "classification" else SVDKLRegressor
-    unknown = sorted(set(config.options) - set(kind().get_params()))
-    if unknown:
-        raise ValueError(
-            f"Expected options of {kind.__name__} for the {task} of {config.target!r}, got {unknown[0]!r}: remove it, "
-            f"or set the task."
-        )
-    return kind(**{"random_state": config.seed, "verbose": config.verbose, **config.options})
-
-
-def find_task(files: TableFile, target: str) -> str:
-    """What a target looks like: it is read only until there are too many values for classes."""
-    distinct: set[Any] = set()
-    for table in files.batches([target]):
-        distinct.update(np.unique(target_of(table.filter(pc.is_valid(table.column(target))), target)).tolist())
-        values = np.array(list(distinct))
-        if values.dtype.kind == "f" and np.isinf(values).any():
-            raise ValueError(f"Expected finite numbers in the target {target!r}, got infinity: drop those rows first.")
-        if len(values) and not looks_like_classes(values):
-            return "regression"
-    return "classification"
-
-
-def is_streamed(config: RunConfig, files: TableFile) -> bool:
-    """Whether the file is streamed."""
-    if not isinstance(files, ParquetFiles):
-        return False
-    return files.num_rows * len(files.names) > STREAMED_CELLS if config.stream is None else config.stream
-
-
-def facts_of(
-    config: RunConfig, estimator: DeepKernelEstimator, streamed: bool, seconds: float, num_processes: int
-) -> dict[str, Any]:
-    """What a reader of the model wants to know of its training."""
-    best = min(epoch.held_out_nlp for epoch in estimator.history_)
-    encoder = estimator.encoder_
+def _facts_of(prepared: Prepared, fitted: Fitted, seconds: float, num_workers: int) -> dict[str, Any]:
+    """Gather what a reader of the model wants to know of its training."""
+    config = prepared.config
     return {
         "data": str(config.data),
         "target": config.target,
-        "task": "classification" if isinstance(estimator, SVDKLClassifier) else "regression",
-        "rows": estimator.num_rows_seen_,
-        "columns": [] if encoder is None else [column.name for column in encoder.schema.columns],
+        "task": fitted.targets.task,
+        "rows": fitted.num_rows_seen,
+        "columns": [] if fitted.encoder is None else [column.name for column in fitted.encoder.schema.columns],
         "dropped": list(config.drop),
-        "streamed": streamed,
-        "processes": num_processes,
+        "streamed": prepared.streamed,
+        "processes": num_workers,
         "options": dict(config.options),
         "seed": config.seed,
-        "epochs": len(estimator.history_),
-        "best_held_out_nlp": best,
+        "epochs": len(fitted.history),
+        "best_held_out_nlp": min(epoch.held_out_nlp for epoch in fitted.history),
         "seconds": round(seconds, 1),
-        "epoch_seconds": round(sum(epoch.seconds for epoch in estimator.history_), 1),
-        **({"waited_seconds": round(estimator.seconds_waited_, 2)} if streamed else {}),
+        "epoch_seconds": round(sum(epoch.seconds for epoch in fitted.history), 1),
+        **({"waited_seconds": round(fitted.seconds_waited, 2)} if prepared.streamed else {}),
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "versions": {"python": platform.python_version(), "torch": torch.__version__, "numpy": np.__version__},
     }

@@ -1,7 +1,4 @@
-"""The folder of a training run: what it holds, and what may stand there when a run starts.
-
-A saved model, by the folder that a run wrote or the model's own.
-"""
+"""The folder of a training run: what it holds, what may stand there when a run starts, and the model in it."""
 
 import json
 import os
@@ -10,10 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from svdkl.estimators.classifier import SVDKLClassifier
-from svdkl.estimators.keeping import HISTORY
-from svdkl.estimators.regressor import SVDKLRegressor
-from svdkl.estimators.storage import NetworkNeededError, read_folder
+from torch import nn
+
+from svdkl.estimators.fitted import Fitted
+from svdkl.estimators.fitting import HISTORY
+from svdkl.estimators.storage import NetworkNeededError, load_fitted
 from svdkl.training.distributed import restarted
 
 MODEL, FACTS, CHECKPOINT, REPORT = "model", "run.json", "checkpoint.safetensors", "report.html"
@@ -75,8 +73,16 @@ def _is_ours(name: str) -> bool:
     return name.removesuffix(".part") in known or name.startswith(tuple(f".{part}." for part in known))
 
 
-def load_model(path: str | Path, make_net: Callable[[], Any] | None = None) -> Any:
-    """The fitted classifier or regressor that a folder holds; one with the user's own network is given that."""
+def load_model(path: str | Path, make_net: Callable[[], nn.Module] | None = None) -> Fitted:
+    """Load the fitted model that a folder holds.
+
+    Parameters
+    ----------
+    path
+        The folder of a run, or of a model that a program has saved.
+    make_net
+        Makes the network of a model that has the user's own.
+    """
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"Expected the folder of a model, found no {path}: check the path.")
@@ -85,23 +91,18 @@ def load_model(path: str | Path, make_net: Callable[[], Any] | None = None) -> A
             f"Expected a finished model, got {path}, which holds an unfinished run: go on with svdkl train --resume."
         )
     folder = path / MODEL if (path / MODEL).is_dir() else path
-    content, _ = read_folder(folder)
-    kinds = {kind.__name__: kind for kind in (SVDKLClassifier, SVDKLRegressor)}
-    kind = kinds.get(str(content.get("class")))
-    if kind is None:
-        raise ValueError(f"Expected a model of {' or '.join(kinds)} in {folder}, got {content.get('class')!r}.")
     try:
-        estimator = kind.load(folder)
+        fitted = load_fitted(folder, None)
     except NetworkNeededError as error:
         if make_net is None:
             raise ValueError(
                 f"Expected --net MODULE:NAME, which makes the network of {path}, since its code is not stored beside "
                 f"the model, got none: name the class or function that made it."
             ) from error
-        return kind.load(folder, net=make_net())
+        return load_fitted(folder, make_net())
     if make_net is not None:
         raise ValueError(f"Expected no --net for {path}, whose network is this package's own, got one: leave it out.")
-    return estimator
+    return fitted
 
 
 def read_facts(path: str | Path) -> dict[str, Any]:

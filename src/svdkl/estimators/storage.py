@@ -1,41 +1,35 @@
-"""A folder of two files: tensors in safetensors, everything else in JSON.
+"""A fitted model on disk: a folder with its tensors in safetensors and everything else in JSON, none of it code.
 
 The folder is written beside its place and then renamed into it, so that nothing half-written ever stands there. Both
 files are checked against their hashes on the way back: a damaged or changed folder is refused, not half understood.
-
-A fitted estimator on disk: what it takes to make it again, none of it code.
 """
 
 import hashlib
 import json
 import math
 import os
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save_file
+from torch import nn
 
-from svdkl.estimators.options import (
-    build_head,
-    build_net,
-    choose_device,
-    is_whole,
-    parameters_from_json,
-    parameters_to_json,
-    structure_of,
-)
+from svdkl.estimators.building import build_head, build_net, choose_device
+from svdkl.estimators.examples import Columns, Learned
+from svdkl.estimators.fitted import Fitted
+from svdkl.estimators.options import Options, is_whole
+from svdkl.estimators.targets import Classes, Reals, Targets
 from svdkl.model import SVDKL
 from svdkl.shapes import Tensor
 from svdkl.tables.encoder import TabularEncoder
 from svdkl.training.history import Epoch
 from svdkl.writing import folder_put_in_place
 
-FORMAT, VERSION = "svdkl estimator", 3  # 3: a head has its GPs
+FORMAT, VERSION = "svdkl estimator", 3  # the version goes up whenever older folders cannot be read
 TENSORS, DESCRIPTION = "model.safetensors", "model.json"
 
 SCORES = ("train_loss", "held_out_nlp")  # of an epoch, which always has them
@@ -125,33 +119,48 @@ class NetworkNeededError(ValueError):
     """A model with the user's own network was to be loaded without it."""
 
 
-def save_estimator(estimator: Any, path: Any) -> None:
-    """Write a fitted estimator to a folder, all or nothing."""
-    fitted = vars(estimator)
+def save_fitted(fitted: Fitted, path: Path, options: Options | None = None) -> None:
+    """Write a fitted model to a folder, all or nothing.
+
+    Parameters
+    ----------
+    options
+        The estimator's options today, if they may have changed since the fit; those that build the model may not.
+    """
+    columns, encoder = fitted.columns, fitted.encoder
     content = {
-        "class": type(estimator).__name__,
-        "parameters": parameters_to_json(estimator.get_params(deep=False)),
-        "targets": estimator._targets_to_json(),
-        "encoder": None if estimator.encoder_ is None else estimator.encoder_.to_json(),
-        "num_features": estimator.num_features_,
-        "network": estimator.network_options_,
-        "num_columns": fitted.get("n_features_in_"),
-        "input_shape": fitted.get("input_shape_"),
-        "column_names": fitted["feature_names_in_"].tolist() if "feature_names_in_" in fitted else None,
-        "history": [_finite(asdict(epoch)) for epoch in estimator.history_],
-        "num_rows_seen": estimator.num_rows_seen_,
-        "split_seed": fitted.get("split_seed_"),
+        "class": fitted.targets.estimator,
+        "parameters": (options or fitted.options).to_json(),
+        "targets": fitted.targets.to_json(),
+        "encoder": None if encoder is None else encoder.to_json(),
+        "num_features": fitted.num_features,
+        "network": fitted.network,
+        "num_columns": columns.count,
+        "input_shape": columns.shape,
+        "column_names": None if columns.names is None else list(columns.names),
+        "history": [_finite(asdict(epoch)) for epoch in fitted.history],
+        "num_rows_seen": fitted.num_rows_seen,
+        "split_seed": fitted.split_seed,
     }
-    write_folder(Path(path), content, estimator.model_.state_dict())
+    write_folder(path, content, fitted.model.state_dict())
 
 
-def load_estimator(kind: type[Any], path: Any, net: Any) -> Any:
-    """The estimator that such a folder holds."""
-    folder = Path(path)
+def load_fitted(folder: Path, net: nn.Module | None, kind: type[Targets] | None = None) -> Fitted:
+    """Read the fitted model that a folder holds.
+
+    Parameters
+    ----------
+    net
+        The network, for a model with the user's own.
+    kind
+        Whether it has to be one of classes or of real numbers, if that matters.
+    """
     content, tensors = read_folder(folder)
     try:
-        if content["class"] != kind.__name__:
-            raise ValueError(f"Expected a model of {kind.__name__} in {folder}, got one of {content['class']}.")
+        kinds = {one.estimator: one for one in (Classes, Reals)}
+        expected = list(kinds) if kind is None else [kind.estimator]
+        if content["class"] not in expected:
+            raise ValueError(f"Expected a model of {' or '.join(expected)} in {folder}, got one of {content['class']}.")
         if (content["parameters"]["net"] is None) != (net is None):
             needed = "without a network" if net is not None else "with the network"
             refused = NetworkNeededError if net is None else ValueError
@@ -159,51 +168,55 @@ def load_estimator(kind: type[Any], path: Any, net: Any) -> Any:
                 f"Expected load(path, net=...) {needed}, as the model in {folder} was fitted, got "
                 f"{type(net).__name__}: code is not stored beside a model."
             )
-        return _restored(kind(**parameters_from_json(content["parameters"], net)), content, tensors, folder)
+        return _restored(
+            Options.from_json(content["parameters"], net), kinds[content["class"]], content, tensors, folder
+        )
     except (KeyError, TypeError, AttributeError, IndexError, OverflowError, RuntimeError) as error:
         raise damaged(folder, DESCRIPTION) from error
 
 
-def _restored(estimator: Any, content: dict[str, Any], tensors: dict[str, Tensor], folder: Path) -> Any:
+def _restored(
+    options: Options, kind: type[Targets], content: dict[str, Any], tensors: dict[str, Tensor], folder: Path
+) -> Fitted:
     _check_types(content)
     try:
-        estimator._targets_from_json(content["targets"])
+        targets = kind.from_json(content["targets"], options)
     except ValueError as error:  # numpy's
         raise damaged(folder, DESCRIPTION) from error
-    encoder = content["encoder"]
-    estimator.encoder_ = None if encoder is None else TabularEncoder.from_json(encoder)
-    estimator.num_features_ = content["num_features"]
-    estimator.network_options_ = content["network"]
-    if content["num_columns"] is not None:
-        estimator.n_features_in_ = content["num_columns"]
-    if content["input_shape"] is not None:
-        estimator.input_shape_ = tuple(content["input_shape"])
-    if content["column_names"] is not None:
-        estimator.feature_names_in_ = np.array(content["column_names"], dtype=object)
-    estimator.history_ = [Epoch(**_with_infinity(epoch)) for epoch in content["history"]]
-    estimator.n_iter_, estimator.loss_ = len(estimator.history_), estimator.history_[-1].train_loss
-    estimator.num_rows_seen_ = content["num_rows_seen"]
-    if content.get("split_seed") is not None:  # models of streamed tables, and older ones, have none
-        estimator.split_seed_ = content["split_seed"]
-    layout = None if encoder is None else estimator.encoder_.layout
+    encoder = None if content["encoder"] is None else TabularEncoder.from_json(content["encoder"])
+    names, shape = content["column_names"], content["input_shape"]
+    columns = Columns(
+        content["num_columns"], None if names is None else tuple(names), None if shape is None else tuple(shape)
+    )
+    layout = None if encoder is None else encoder.layout
     with torch.random.fork_rng(devices=[]):  # modules start with random numbers, which are replaced
-        outputs = estimator._num_outputs
-        net, num_features = build_net(estimator, layout, estimator.num_features_, outputs)
-        model = SVDKL(net, build_head(estimator, num_features, outputs, estimator._likelihood())).eval()
+        net, features = build_net(options, layout, content["network"], content["num_features"], targets.num_outputs)
+        model = SVDKL(net, build_head(options, features, targets.num_outputs, targets.likelihood)).eval()
     _load_state(folder, model, tensors)
     try:
-        device = choose_device(estimator.device)
+        device = choose_device(options.device)
     except ValueError:  # it was fitted on a machine with other devices
-        estimator.device, device = "auto", choose_device("auto")
-    estimator.model_ = model.to(device)
-    estimator.structure_ = structure_of(estimator)
-    return estimator
+        options, device = replace(options, device="auto"), choose_device("auto")
+    history = [Epoch(**_with_infinity(epoch)) for epoch in content["history"]]
+    if not history:
+        raise TypeError("not the epochs of a training")
+    return Fitted(
+        options=options,
+        learned=Learned(columns, targets),
+        encoder=encoder,
+        network=content["network"],
+        num_features=content["num_features"],
+        model=model.to(device),
+        history=history,
+        num_rows_seen=content["num_rows_seen"],
+        split_seed=content["split_seed"],
+    )
 
 
 def _check_types(content: dict[str, Any]) -> None:
-    """A TypeError for numbers and names that are none; what has more to it is checked where it is read."""
+    """Raise a TypeError for numbers and names that are none; what has more to it is checked where it is read."""
     names, shape = content["column_names"], content["input_shape"]
-    optional = [content["num_columns"], content.get("split_seed")]
+    optional = [content["num_columns"], content["split_seed"]]
     whole = [content["num_features"], content["num_rows_seen"], *(shape if shape is not None else [])]
     whole += [number for number in optional if number is not None]
     if not all(is_whole(number, 0) for number in whole):

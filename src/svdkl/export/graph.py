@@ -1,4 +1,4 @@
-"""A fitted model as a module of plain operations: everything that all rows share is computed and put into tables.
+"""A fitted model as a module of plain operations: whatever is the same for every row is computed and put in tables.
 
     rows -> net -> bounding -> cubics of each cell -> mixing -> latent points -> average over them
 
@@ -8,11 +8,10 @@ No factorisation, no kernel and no posterior is left, so that other programs can
 import copy
 from functools import singledispatch
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import nn
 
+from svdkl.estimators.fitted import Fitted
 from svdkl.gp.additive import HeadState
 from svdkl.gp.bounding import BEND, LIMIT, SLOPE, STEEPNESS, Bounding
 from svdkl.gp.groups import Bank
@@ -20,14 +19,11 @@ from svdkl.gp.head import GPHead
 from svdkl.gp.head_protocol import Head
 from svdkl.gp.marginals import Marginals, MarginalTables
 from svdkl.gp.prediction import LatentPoints, latent_points, predictive_moments, predictive_probabilities
-from svdkl.model import SVDKL
 from svdkl.shapes import Float, Tensor
-
-Reals = npt.NDArray[np.float64]
 
 
 class FrozenBounding(nn.Module):
-    """:class:`~svdkl.gp.bounding.Bounding` by operations that every runtime has."""
+    """A :class:`~svdkl.gp.bounding.Bounding` made of operations that every runtime has."""
 
     def __init__(self, bounding: Bounding) -> None:
         super().__init__()
@@ -55,7 +51,7 @@ class FrozenGPs(nn.Module):
             _keep(self, f"roots_{axis}", roots)
 
     def forward(self, z: Float[Tensor, "B Q"]) -> Marginals:
-        """q(f_ij) at these coordinates."""
+        """Mean and variance of q(f_ij) at these coordinates."""
         positions = z[:, self.get_buffer("features")] * self.get_buffer("half_width") + self.get_buffer("centre")
         roots = tuple(self.get_buffer(f"roots_{axis}") for axis in range(self.num_dims))
         return MarginalTables(self.get_buffer("mean"), roots).at(positions)
@@ -95,38 +91,23 @@ def _(head: GPHead) -> FrozenHead:
 
 
 class FrozenPredictor(nn.Module):
-    """A module that predicts for encoded rows (B, ...) what the estimator predicts for them, as a tuple.
+    """A copy of a fitted model on the CPU that maps encoded rows (B, ...) to their predictions, as a tuple.
 
-    The tuple holds class probabilities (B, C); or mean and standard deviation of the targets, in their own units and in
-    float64, since the spread of a target may be small beside its mean.
-
-    Parameters
-    ----------
-    model
-        The estimator's model; it is copied to the CPU and left as it is.
-    target_mean, target_scale
-        Mean and scale of each target; None for classes.
-    single_target
-        Whether targets are numbers, (B,), and not rows of numbers, (B, C).
+    Predictions are class probabilities (B, C); or mean and standard deviation of the targets, (B,) or (B, C), in their
+    own units and in float64, since the spread of a target may be small beside its mean.
     """
 
-    def __init__(
-        self,
-        model: SVDKL,
-        target_mean: Reals | None = None,
-        target_scale: Reals | None = None,
-        single_target: bool = False,
-    ) -> None:
+    def __init__(self, fitted: Fitted) -> None:
         super().__init__()
-        self.net, self.head = copy.deepcopy(model.net), frozen(model.head)
-        self.single_target = single_target
-        if target_mean is not None and target_scale is not None:
-            _keep(self, "target_mean", torch.from_numpy(target_mean))
-            _keep(self, "target_scale", torch.from_numpy(target_scale))
+        self.net, self.head = copy.deepcopy(fitted.model.net), frozen(fitted.model.head)
+        self.single_target = fitted.classes is None and fitted.reals.single
+        if fitted.classes is None:
+            _keep(self, "target_mean", torch.from_numpy(fitted.reals.mean))
+            _keep(self, "target_scale", torch.from_numpy(fitted.reals.scale))
         self.to("cpu").eval().requires_grad_(False)
 
     def forward(self, rows: Tensor) -> tuple[Tensor, ...]:
-        """Return the probabilities; or mean and standard deviation."""
+        """Return probabilities; or mean and standard deviation."""
         latents, likelihood = self.head.latents(self.net(rows)), self.head.likelihood
         if likelihood.is_classifier:
             probabilities = predictive_probabilities(likelihood, latents)

@@ -1,6 +1,5 @@
 """Whether an exported file predicts as the model does: it is read back and run on rows, in batches of several sizes."""
 
-import copy
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,18 +9,20 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from svdkl.estimators.examples import NumberRows
+from svdkl.estimators.fitted import Fitted
 from svdkl.shapes import Tensor
 from svdkl.tables.layout import Codes, Feature, Number
 
 Array = npt.NDArray[Any]
 Run = Callable[[Tensor], Sequence[Array]]
 
-BATCH_SIZES = (1, 2, 7, 1000)
+BATCH_SIZES = (1, 2, 7, 1000)  # one row and two, which a trace may take for constants, an odd number, and many rows
 INPUT = "rows"
 
 
 def open_export(file: Path, format: str) -> tuple[str, Run]:
-    """A program that runs the file, and how it is called."""
+    """Return the name of a program that runs the file, and a function that calls it."""
     if format == "torch":
         module = torch.export.load(file).module()
         return f"torch {torch.__version__}", lambda rows: [output.numpy() for output in module(rows)]
@@ -36,15 +37,18 @@ def open_export(file: Path, format: str) -> tuple[str, Run]:
     return "onnx.reference, since onnxruntime is not installed", lambda rows: evaluator.run(None, {INPUT: rows.numpy()})
 
 
-def largest_difference(estimator: Any, run: Run, rows: Tensor) -> float:
-    """Between what the file and the estimator's own methods give for these rows, in batches of several sizes."""
+def largest_difference(fitted: Fitted, run: Run, rows: Tensor) -> float:
+    """Compare what the file and the model itself give for encoded rows, in batches of several sizes."""
     rows = repeated(rows, max(BATCH_SIZES)).cpu()
-    model = _for_encoded_rows(estimator, rows)
-    classes = estimator._task == "classification"
-    expected = [model.predict_proba(rows.numpy())] if classes else list(model.predict(rows.numpy(), return_std=True))
-    # Of real targets, in units of their spread; of those far from the mean, relative to the distance.
-    centres = [0.0] if classes else [estimator.target_mean_, 0.0]
-    spread = 1.0 if classes else estimator.target_scale_
+    encoded = NumberRows(rows.numpy())
+    # Probabilities are compared as they are, real targets in units of their spread, or, where they lie farther from the
+    # mean, of that distance.
+    if fitted.classes is not None:
+        expected: list[Array] = [fitted.probabilities(encoded)]
+        centres: list[Any] = [0.0]
+        spread: Any = 1.0
+    else:
+        expected, centres, spread = [*fitted.moments(encoded)], [fitted.reals.mean, 0.0], fitted.reals.scale
     *small, large = BATCH_SIZES
     starts = [(0, size) for size in small] + [(start, start + large) for start in range(0, len(rows), large)]
     differences = [0.0]
@@ -60,23 +64,13 @@ def largest_difference(estimator: Any, run: Run, rows: Tensor) -> float:
     return float(np.max(differences))
 
 
-def _for_encoded_rows(estimator: Any, rows: Tensor) -> Any:
-    """The same estimator, taking rows that are encoded already."""
-    if estimator.encoder_ is None:
-        return estimator
-    twin = copy.copy(estimator)
-    twin.net, twin.encoder_, twin.input_shape_, twin.n_features_in_ = twin.model_, None, rows.shape[1:], rows.shape[1]
-    vars(twin).pop("feature_names_in_", None)
-    return twin
-
-
-def synthetic_rows(estimator: Any) -> Tensor:
-    """Random rows such as the encoder makes them; for a network of the user's own, normal numbers."""
-    random = np.random.default_rng(0)
-    count = max(BATCH_SIZES)
-    if estimator.encoder_ is None:
-        return torch.from_numpy(random.standard_normal((count, *estimator.input_shape_)).astype(np.float32))
-    columns = [_synthetic_column(feature, count, random) for feature in estimator.encoder_.layout.features]
+def synthetic_rows(fitted: Fitted) -> Tensor:
+    """Draw rows such as the encoder makes them; for a network of the user's own, normal numbers."""
+    random, count = np.random.default_rng(0), max(BATCH_SIZES)
+    if fitted.encoder is None:
+        shape = (count, *(fitted.columns.shape or ()))
+        return torch.from_numpy(random.standard_normal(shape).astype(np.float32))
+    columns = [_synthetic_column(feature, count, random) for feature in fitted.encoder.layout.features]
     return torch.from_numpy(np.stack(columns, 1).astype(np.float32))
 
 
@@ -92,5 +86,5 @@ def _synthetic_column(feature: Feature, count: int, random: np.random.Generator)
 
 
 def repeated(rows: Tensor, least: int) -> Tensor:
-    """The rows over and over, until there are at least so many."""
+    """Repeat the rows until there are at least so many."""
     return rows.repeat(-(-least // len(rows)), *[1] * (rows.dim() - 1)) if len(rows) < least else rows

@@ -17,7 +17,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from svdkl.errors import first_line, version_of
 from svdkl.estimators.base import DeepKernelEstimator
-from svdkl.estimators.targets import labels_to_json
+from svdkl.estimators.examples import TableLike, encode
+from svdkl.estimators.fitted import Fitted
 from svdkl.export.graph import FrozenPredictor
 from svdkl.export.verify import BATCH_SIZES, INPUT, largest_difference, open_export, repeated, synthetic_rows
 from svdkl.shapes import Tensor
@@ -27,23 +28,24 @@ FILES = {"torch": "model.pt2", "onnx": "model.onnx"}
 ENCODER, DESCRIPTION = "encoder.json", "export.json"
 OWN = {*FILES.values(), "model.onnx.data", ENCODER, DESCRIPTION}  # ONNX keeps weights of 2 GB and more apart
 OUTPUTS = {"classification": ("probabilities",), "regression": ("mean", "standard_deviation")}
-TOLERANCE = 1e-5
+TOLERANCE = 1e-5  # some roundings of single precision, in which networks end at about 1e-6
 BATCH = ({0: torch.export.Dim("batch", min=1)},)
 TRACED = 3  # rows; any number but 0 and 1, which a trace takes for constants
 
 
 @dataclass(frozen=True)
 class Export:
-    """What was written.
+    """An exported model and how it was checked.
 
     Attributes
     ----------
     checked_with
         The program that ran the file.
     checked_on
-        How many rows, and of what kind.
+        How many rows it was run on, and of what kind.
     largest_difference
-        From the model's own predictions: of probabilities, or of means and deviations in units of the target's spread.
+        The largest difference between the file's predictions and the model's: of probabilities, or of means and
+        deviations in units of the target's spread.
     """
 
     folder: Path
@@ -53,7 +55,9 @@ class Export:
     largest_difference: float
 
 
-def export_model(estimator: DeepKernelEstimator, path: Any, format: str = "onnx", X: Any = None) -> Export:
+def export_model(
+    estimator: DeepKernelEstimator | Fitted, path: str | Path, format: str = "onnx", X: TableLike | None = None
+) -> Export:
     """Write a fitted estimator's predictions as a graph, with what its user has to know, to a folder.
 
     The file takes encoded rows, float32, in batches of any size, and gives class probabilities, or mean and standard
@@ -63,7 +67,7 @@ def export_model(estimator: DeepKernelEstimator, path: Any, format: str = "onnx"
     Parameters
     ----------
     estimator
-        Fitted.
+        A fitted estimator, or its ``fitted_``.
     path
         The folder.
     format
@@ -76,7 +80,9 @@ def export_model(estimator: DeepKernelEstimator, path: Any, format: str = "onnx"
     ValueError
         If the model cannot be expressed, or the file's predictions differ by more than 1e-5. Nothing is left behind.
     """
-    check_is_fitted(estimator)
+    if not isinstance(estimator, Fitted):
+        check_is_fitted(estimator)
+    fitted = estimator if isinstance(estimator, Fitted) else estimator.fitted_
     if format not in FILES:
         raise ValueError(f"Expected format to be one of {', '.join(FILES)}, got {format!r}.")
     folder = Path(path)
@@ -87,28 +93,22 @@ def export_model(estimator: DeepKernelEstimator, path: Any, format: str = "onnx"
         )
     if format == "onnx":
         _require_onnx()
-    rows = synthetic_rows(estimator) if X is None else estimator._encode(estimator._inputs(X, reset=False))
+    rows = synthetic_rows(fitted) if X is None else encode(fitted.encoder, fitted.read(X))
     rows = rows.float()  # the file's input type, also for networks that take images as bytes
     checked_on = f"{len(rows):,} {'random' if X is None else 'given'} rows"
     with folder_put_in_place(folder) as new:
-        program = _trace(_freeze(estimator), rows)
-        versions = _write(program, new / FILES[format], format, estimator._task)
+        program = _trace(FrozenPredictor(fitted), rows)
+        versions = _write(program, new / FILES[format], format, fitted.targets.task)
         checked_with, run = open_export(new / FILES[format], format)
-        largest = largest_difference(estimator, run, rows)
+        largest = largest_difference(fitted, run, rows)
         if not largest <= TOLERANCE:  # nor where it is NaN
             raise ValueError(
                 f"Expected an exported file that predicts as the model does, got one that differs by {largest:.1e} on "
                 f"{checked_on}, above {TOLERANCE:g}: export it in the other format."
             )
         export = Export(folder, folder / FILES[format], checked_with, checked_on, largest)
-        _describe(estimator, export, versions, new)
+        _describe(fitted, export, versions, new)
     return export
-
-
-def _freeze(estimator: Any) -> FrozenPredictor:
-    if estimator._task == "classification":
-        return FrozenPredictor(estimator.model_)
-    return FrozenPredictor(estimator.model_, estimator.target_mean_, estimator.target_scale_, estimator.single_target_)
 
 
 def _trace(module: FrozenPredictor, rows: Tensor) -> torch.export.ExportedProgram:
@@ -125,7 +125,7 @@ def _trace(module: FrozenPredictor, rows: Tensor) -> torch.export.ExportedProgra
 
 
 def _write(program: torch.export.ExportedProgram, file: Path, format: str, task: str) -> dict[str, Any]:
-    """Write the file; the versions of what wrote it come back."""
+    """Write the file, and return the versions of the packages that wrote it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if format == "torch":
@@ -160,24 +160,24 @@ def _require_onnx() -> None:
         )
 
 
-def _describe(estimator: Any, export: Export, versions: dict[str, Any], folder: Path) -> None:
-    """What a program needs to know to feed the file and to read what it gives."""
-    names = OUTPUTS[estimator._task]
-    encoder = estimator.encoder_
-    shape = list(estimator.input_shape_) if encoder is None else [len(encoder.layout)]
-    if estimator._task == "classification":
-        outcome, width, kind = {"classes": labels_to_json(estimator.classes_)}, [len(estimator.classes_)], "float32"
+def _describe(fitted: Fitted, export: Export, versions: dict[str, Any], folder: Path) -> None:
+    """Write down what a program needs to know to feed the file and to read what it gives."""
+    encoder, targets = fitted.encoder, fitted.targets
+    shape = list(fitted.columns.shape or ()) if encoder is None else [len(encoder.layout)]
+    width, kind = [targets.num_outputs], "float32"
+    if fitted.classes is not None:
+        outcome = fitted.classes.to_json()
     else:
-        outcome, kind = {"targets": estimator.n_outputs_, "likelihood": estimator.likelihood}, "float64"
-        width = [] if estimator.single_target_ else [estimator.n_outputs_]
+        outcome, kind = {"targets": targets.num_outputs, "likelihood": targets.likelihood}, "float64"
+        width = [] if fitted.reals.single else width
     description = {
         "format": "svdkl export",
         "version": 1,
         "file": export.file.name,
-        "task": estimator._task,
-        "recipe": estimator.recipe,
+        "task": targets.task,
+        "recipe": fitted.options.recipe,
         "input": {"name": INPUT, "type": "float32", "shape": ["batch", *shape]},
-        "outputs": [{"name": name, "type": kind, "shape": ["batch", *width]} for name in names],
+        "outputs": [{"name": name, "type": kind, "shape": ["batch", *width]} for name in OUTPUTS[targets.task]],
         **outcome,
         "encoder": None if encoder is None else ENCODER,
         "columns": None if encoder is None else [column.name for column in encoder.schema.columns],

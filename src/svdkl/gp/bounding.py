@@ -1,4 +1,4 @@
-"""Features into the open interval (-1, 1): smoothly, monotonically, each row on its own."""
+"""The map from features to coordinates in (-1, 1): smooth, monotone, and the same for each row."""
 
 import math
 from typing import Any
@@ -8,20 +8,18 @@ from torch import nn
 
 from svdkl.shapes import Float, Tensor
 
-REACH = 4.0  # half-ranges of the data that a coordinate of 1 stands for
-BEND = 2.5  # the middle of the interval is cosh(BEND), about six times finer than its ends
-LIMIT = 0.95  # the coordinate beyond which it bends towards 1
-TAIL = 0.005  # the share of rows on either side that count as the outermost
-SPARSE = 0.05  # a feature that is constant but for this share of rows on either side is called sparse
-WIDENING = 1.0  # how far the outermost rows may widen a range on either side, in its own lengths
-
-
-SLOPE = math.sinh(BEND) / REACH
-STEEPNESS = math.pi / 2 / (1 - LIMIT)
+REACH = 4.0  # a coordinate of 1 stands for four half-ranges of the data: strange rows need places on the lattice too
+BEND = 2.5  # makes the middle cosh(2.5), about six, times finer than the ends, with the data in the inner half
+LIMIT = 0.95  # an arctangent takes over here, at 3.5 half-ranges: it keeps every finite feature below 1
+TAIL = 0.005  # the outermost rows, 1% on both sides together, may be wild: they do not set a range alone
+SPARSE = 0.05  # a feature that varies in fewer rows than this on either side shows too little of its range to set it
+WIDENING = 1.0  # the outermost rows may add once the range on either side: more would squeeze all others together
+SLOPE = math.sinh(BEND) / REACH  # puts REACH half-ranges at a coordinate of 1
+STEEPNESS = math.pi / 2 / (1 - LIMIT)  # lets the arctangent start with slope 1 and end at 1
 
 
 def _bounded(t: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Coordinates, and what their slopes are made of. By size; the sign comes back at the end."""
+    """Return coordinates, and the two tensors that their slopes are made of; the sign comes back at the end."""
     size = t.abs().mul_(SLOPE)
     # sqrt(1 + size^2), also where size^2 is more than the type holds
     root = torch.maximum(size.clamp_max(1e9).square_().add_(1).sqrt_(), size)
@@ -33,11 +31,11 @@ def _bounded(t: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 class _Compress(torch.autograd.Function):
-    """Written out for speed: torch's own asinh is not vectorised, and autograd would keep ten tensors."""
+    """A hand-written :func:`compress`: torch's own asinh is not vectorised, and autograd would keep ten tensors."""
 
     @staticmethod
     def forward(t: Tensor) -> tuple[Tensor, Tensor]:
-        """Coordinates, and their slopes."""
+        """Return coordinates and their slopes."""
         bounded, root, excess = _bounded(t)
         return bounded, excess.square_().add_(1).mul_(root).reciprocal_().mul_(SLOPE / BEND)
 
@@ -56,7 +54,7 @@ class _Compress(torch.autograd.Function):
 
 
 def _slope(t: Tensor) -> Tensor:
-    """The derivative of :func:`compress`, in operations that can be differentiated again."""
+    """Return the derivative of :func:`compress`, in operations that can be differentiated again."""
     size = SLOPE * t.abs()
     root = torch.maximum((1 + size.clamp_max(1e9).square()).sqrt(), size)
     excess = (((size / 2 + root / 2).log() + math.log(2)) / BEND - LIMIT).clamp_min(0) * STEEPNESS
@@ -64,36 +62,31 @@ def _slope(t: Tensor) -> Tensor:
 
 
 def compress(t: Tensor) -> Tensor:
-    """From units of the data's half-range to coordinates: linear about zero, logarithmic far out, within (-1, 1).
+    """Map features in units of the data's half-range to (-1, 1): linear about zero, logarithmic far out.
 
     The data fill the inner half, and three times their range is still within the smooth part. Past the limit an
     arctangent takes over: twice continuously differentiable, with a slope that never vanishes.
     """
-    # torch takes 50 microseconds to call a function of one's own.
+    # A custom autograd function costs 50 microseconds a call, which prediction need not pay.
     return _Compress.apply(t)[0] if torch.is_grad_enabled() and t.requires_grad else _bounded(t)[0]
 
 
 def expand(z: Tensor) -> Tensor:
-    """The inverse of :func:`compress` up to the limit, and its smooth continuation beyond."""
+    """Invert :func:`compress` up to the limit, and continue smoothly beyond."""
     return torch.sinh(BEND * z) / SLOPE
 
 
 def _between(h: Float[Tensor, "B Q"], share: float) -> tuple[Float[Tensor, "Q"], Float[Tensor, "Q"]]:
-    """The values that leave this share of the rows below and above them."""
+    """Return the values of each feature that have this share of the rows below and above them."""
     rank = int(share * (h.shape[0] - 1))
     # kthvalue, not quantile: the latter refuses large tensors.
     return h.kthvalue(1 + rank, dim=0).values, h.kthvalue(h.shape[0] - rank, dim=0).values
 
 
 class Bounding(nn.Module):
-    """z_q = compress((h_q - location_q) / scale_q), with locations and scales set once from data.
+    """Coordinates z_q = compress((h_q - location_q) / scale_q), with locations and scales set once from data.
 
-    Parameters
-    ----------
-    num_features
-        Q.
-    learn
-        Whether locations and scales are parameters, learned from where the data put them, or buffers.
+    With ``learn`` they are parameters, which training moves from there; else they are buffers.
     """
 
     location: Tensor
@@ -115,10 +108,10 @@ class Bounding(nn.Module):
 
     @torch.no_grad()
     def set_ranges(self, h: Float[Tensor, "B Q"]) -> None:
-        """Set locations and scales so that these rows lie between -1 and 1 of a scale, outliers aside.
+        """Set locations and scales such that (h - location) / scale of these rows is in [-1, 1], outliers aside.
 
-        The outermost 1% of rows may widen a range by once its length on either side, no more: one wild row must not
-        leave the rest a few grid points.
+        The outermost 1% of rows may widen a range by once its length on either side: one wild row must not leave the
+        rest a few grid points.
         """
         h = h.to(self.location.dtype)
         low, high = _between(h, TAIL)
@@ -126,8 +119,8 @@ class Bounding(nn.Module):
         low, high = torch.maximum(h.amin(0), low - reach), torch.minimum(h.amax(0), high + reach)
         low, high = torch.where(reach > 0, low, h.amin(0)), torch.where(reach > 0, high, h.amax(0))
         half_range = (high - low) / 2
-        # A unit that few rows switch on shows little of its range here: it gets at least that of its peers. One that is
-        # constant and has no peers takes any finite range.
+        # A unit that few rows switch on shows little of its range here: it gets at least its peers' median. A constant
+        # unit without peers takes any finite range.
         low_most, high_most = _between(h, SPARSE)
         dense = high_most > low_most
         peers = half_range[dense].median() if bool(dense.any()) else torch.ones_like(half_range[0])
@@ -136,5 +129,5 @@ class Bounding(nn.Module):
         self.log_scale.copy_(half_range.log())
 
     def forward(self, h: Float[Tensor, "B Q"]) -> Float[Tensor, "B Q"]:
-        """Coordinates in (-1, 1)."""
+        """Return coordinates in (-1, 1)."""
         return compress((h - self.location) * torch.exp(-self.log_scale))

@@ -17,13 +17,13 @@ from svdkl.shapes import Float, Tensor
 
 
 def kl_divergence(posterior: Posterior, prior: Prior) -> Float[Tensor, "J"]:
-    """KL(q(u_j) || p(u_j)) for each GP, in float64."""
+    """Return KL(q(u_j) || p(u_j)) of each GP, in float64."""
     axes = posterior.axes
     sizes = [factor.size for factor in axes]
     mean = posterior.mean.double()
     if posterior.whitened:
         traces, log_dets = zip(*(factor.trace_and_log_det() for factor in axes), strict=True)
-        # K and S share the root R: log|K| cancels, and what is left is the KL of q(v) from N(0, I).
+        # K and S share the root R, so log|K| cancels: this is the KL of q(v) from N(0, I).
         log_det_ratio = -kron_log_det(log_dets, sizes)
         trace = kron_trace(traces)
         quadratic = mean.flatten(1).square().sum(-1)
@@ -35,7 +35,7 @@ def kl_divergence(posterior: Posterior, prior: Prior) -> Float[Tensor, "J"]:
 
 
 def trace_of_solve(axis: AxisPrior, factor: AxisFactor) -> Float[Tensor, "J"]:
-    """tr(K_d^-1 S_d) for one axis: ||R^-1 L||^2, or, on a ring, from the few diagonals of S that are not zero."""
+    """Return tr(K_d^-1 S_d) of one axis: ||R^-1 L||^2, or, on a ring, a sum over the diagonals of a banded S."""
     if isinstance(axis, CirculantAxis) and factor.width < factor.size:
         width = factor.width
         inverse = circulant_column(1 / axis.spectrum, axis.size)[:, :width]

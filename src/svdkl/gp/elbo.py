@@ -1,11 +1,10 @@
-"""E_q log p(y_i | g_i): the likelihood term of the objective, one number a row.
+"""The evidence lower bound per datum, and its likelihood term E_q log p(y_i | g_i), one number a row.
 
-Two estimators, both unbiased. `joint`, the paper's: a draw of u is interpolated for the whole minibatch, so the rows of
-a draw share their noise. `marginal`: only the marginals q(f_ij) matter to a sum over rows, so the expectation is taken
-row by row: exactly where the likelihood has a closed form, by Gauss-Hermite where each of its terms sees one Gaussian
-latent, and otherwise by samples with noise of their own for each f_ij, whose errors average out over the minibatch.
-
-The evidence lower bound, per datum.
+Two estimators of that term are unbiased. `joint`, the paper's, interpolates a draw of u for the whole minibatch, so the
+rows of a draw share their noise. `marginal` uses that only the marginals q(f_ij) matter to a sum over rows: it takes
+the expectation row by row, exactly where the likelihood has a closed form, by Gauss-Hermite where each term of the
+likelihood sees one Gaussian latent, and otherwise by samples with independent noise for each f_ij, whose errors average
+out over the minibatch.
 """
 
 from typing import NamedTuple
@@ -20,7 +19,7 @@ from svdkl.shapes import Float, Tensor
 
 
 class Part(NamedTuple):
-    """Where rows stand in a minibatch of which others hold the rest, so that all draw one noise and use their own."""
+    """The place of these rows in a minibatch that several workers share: all draw one noise and use their own rows'."""
 
     start: int
     total: int
@@ -29,7 +28,7 @@ class Part(NamedTuple):
 def expectation_over_samples(
     likelihood: Likelihood, mixing: Mixing, f: Float[Tensor, "T B J"], y: Tensor
 ) -> Float[Tensor, "B"]:
-    """(1/T) sum_t log p(y_i | A f_i^(t) + b)."""
+    """Return (1/T) sum_t log p(y_i | A f_i^(t) + b) for each row i and T samples of f."""
     latent = mixing(f)
     contrasts = likelihood.contrasts(latent)
     if contrasts is not None:
@@ -46,7 +45,15 @@ def expectation_over_marginals(
     generator: torch.Generator | None = None,
     part: Part | None = None,
 ) -> Float[Tensor, "B"]:
-    """E log p(y_i | A f_i + b) under independent Gaussians f_ij: by closed form or quadrature where possible."""
+    """Return E log p(y_i | A f_i + b) for independent Gaussians f_ij: by closed form or quadrature where possible.
+
+    Parameters
+    ----------
+    likelihood, mixing, marginals, y
+        p(y | g), the layer g = A f + b, the Gaussians q(f_ij), and targets as the likelihood takes them.
+    num_samples, generator, part
+        T, the noise, and the share of the minibatch that these rows are; needed only where there is no quadrature.
+    """
     mean, variance = marginals
     contrasts = likelihood.contrasts(mean)
     if contrasts is not None:
@@ -57,12 +64,12 @@ def expectation_over_marginals(
 def sample_marginals(
     marginals: Marginals, num_samples: int, generator: torch.Generator | None = None, part: Part | None = None
 ) -> Float[Tensor, "T B J"]:
-    """f_ij = mean_ij + sqrt(variance_ij) eps_ij."""
+    """Draw T samples f_ij = mean_ij + sqrt(variance_ij) eps_ij; ``part`` names the rows' place in the minibatch."""
     mean, variance = marginals
     num_rows, num_gps = mean.shape
     start, total = part or Part(0, num_rows)
     noise = standard_normal(num_samples, total, num_gps, like=mean, generator=generator)
-    # With one sample, shapes agree, and no gradient is summed over samples.
+    # We unsqueeze so that with one sample the shapes agree and autograd sums no gradient over samples.
     return mean.unsqueeze(0) + standard_deviation(variance).unsqueeze(0) * noise[:, start : start + num_rows]
 
 
@@ -80,10 +87,17 @@ def evidence_lower_bound(
     num_data: int | float,
     sample_weight: Float[Tensor, "B"] | None = None,
 ) -> ELBO:
-    """Put the terms of a minibatch together.
+    """Estimate the bound per datum from the terms of a minibatch.
 
-    A weight w_i counts a row w_i times. Weighted terms are divided by the number of rows, not by the weights' sum, so
-    that the mean over minibatches is the bound of the whole data.
+    Parameters
+    ----------
+    expected_log_likelihood, kl
+        E log p(y_i | g_i) of each row, and the KL of each GP.
+    num_data
+        N, the rows of the training data.
+    sample_weight
+        A weight w_i counts row i w_i times. We divide by the number of rows, not by the weights' sum, so that the mean
+        over minibatches is the bound of the whole data.
     """
     if sample_weight is not None:
         expected_log_likelihood = sample_weight * expected_log_likelihood
@@ -94,13 +108,13 @@ def evidence_lower_bound(
 
 
 def check_num_data(num_data: int | float) -> None:
-    """N has to be a positive number."""
+    """Refuse a number of training rows N that is not finite and positive."""
     if not num_data > 0 or num_data == float("inf"):
         raise ValueError(f"Expected num_data, the number of training rows, to be finite and above 0, got {num_data}.")
 
 
 def check_sample_weight(sample_weight: Tensor, num_rows: int) -> None:
-    """One finite weight that is not negative for each row; the values are not looked at in traced code."""
+    """Refuse weights that are not one finite number of at least 0 for each row; traced code skips the values."""
     if sample_weight.shape != (num_rows,):
         raise ValueError(f"Expected sample weights of shape ({num_rows},), got {tuple(sample_weight.shape)}.")
     if not torch.compiler.is_compiling() and not bool((torch.isfinite(sample_weight) & (sample_weight >= 0)).all()):

@@ -1,14 +1,13 @@
 """Local cubic interpolation on a lattice (Keys, 1981): the sparse matrix M of KISS-GP, 4^D non-zeros a row.
 
-f = M u, with M never formed. Positions are in grid points, of shape (B, J, D): every GP has its own. A position past
-the lattice is read at its end, so that no row is ever out of bounds. In the first and the last cell the missing
-neighbour is Keys' own: the quadratic through the three nearest points. So constants, linear functions and quadratics
-are reproduced everywhere on the lattice, and f has a continuous slope.
-
-Mean and variance at points from tables on a lattice: the eager path, which every backend must equal.
+f = M u, where M is never formed. Positions are in grid points, of shape (B, J, D): every GP has its own. A position
+past the lattice is read at its end, so no row is ever out of bounds. In the first and the last cell we take the missing
+neighbour, the *ghost point*, from the quadratic through the three nearest points, as Keys does. So constants, linear
+functions and quadratics are reproduced everywhere on the lattice, and f has a continuous slope.
 
 The mean of a GP interpolates its values on the lattice. Its variance is the product over the axes of a sum of four
 squared functions, each of them a cubic in every cell: ``roots[d][r, p]`` holds the coefficients of t^p of the r-th.
+``eager_marginals`` reads both at any positions; every compiled backend must equal it.
 """
 
 import math
@@ -19,28 +18,28 @@ import torch
 
 from svdkl.shapes import Float, Int, Tensor
 
-NEIGHBOURS = 4
+NEIGHBOURS = 4  # a cubic is fixed by the values at four points
 
 Roots = Sequence[Float[Tensor, "4 4 J _"]]
 MeanAndVariance = tuple[Float[Tensor, "B J"], Float[Tensor, "B J"]]
 
 
 class Cells(NamedTuple):
-    """Where positions lie on one axis."""
+    """The cell of each position on one axis, and where in the cell it lies."""
 
-    cell: Int[Tensor, "B J"]  # 0, ..., m_d - 2: the grid point to the left
-    fraction: Float[Tensor, "B J"]  # 0, ..., 1: the way to the next
+    cell: Int[Tensor, "B J"]  # the grid point to the left: 0, ..., m_d - 2
+    fraction: Float[Tensor, "B J"]  # the way from there to the next point: 0 to 1
 
 
 def locate(position: Float[Tensor, "B J"], size: int) -> Cells:
-    """Cell and fraction of each position; a NaN gets a valid cell and stays NaN in the fraction."""
+    """Find the cell and the fraction of each position; a NaN gets a valid cell and stays NaN in the fraction."""
     inside = position.clamp(0, size - 1)
     left = inside.detach().floor().clamp(max=size - 2)
     return Cells(left.nan_to_num(0.0).long(), inside - left)
 
 
 def keys_weights(fraction: Float[Tensor, "B J"]) -> Float[Tensor, "4 B J"]:
-    """Weights of the grid points left - 1, left, left + 1, left + 2."""
+    """Return Keys' weights of the grid points left - 1, left, left + 1, left + 2."""
     t = fraction
     return torch.stack(
         [
@@ -53,21 +52,21 @@ def keys_weights(fraction: Float[Tensor, "B J"]) -> Float[Tensor, "4 B J"]:
 
 
 def with_ghosts(values: Float[Tensor, "*batch m"]) -> Float[Tensor, "*batch m+2"]:
-    """Values on the lattice and on one more point at either end, on the quadratic through the nearest three."""
+    """Add a ghost point at either end, from the quadratic through the nearest three points."""
     first = 3 * values[..., :1] - 3 * values[..., 1:2] + values[..., 2:3]
     last = 3 * values[..., -1:] - 3 * values[..., -2:-1] + values[..., -3:-2]
     return torch.cat([first, values, last], -1)
 
 
 def lattice_with_ghosts(values: Float[Tensor, "..."], num_dims: int) -> Float[Tensor, "..."]:
-    """The same along each of the last ``num_dims`` axes."""
+    """Add ghost points along each of the last ``num_dims`` axes."""
     for axis in range(-num_dims, 0):
         values = with_ghosts(values.movedim(axis, -1)).movedim(-1, axis)
     return values
 
 
 def fold_ghosts(values: Float[Tensor, "*batch p"]) -> Float[Tensor, "*batch p-2"]:
-    """The transpose of :func:`with_ghosts`."""
+    """Apply the transpose of :func:`with_ghosts`."""
     inner = values[..., 1:-1]
     head = values[..., :1] * values.new_tensor([3.0, -3.0, 1.0])
     tail = values[..., -1:] * values.new_tensor([1.0, -3.0, 3.0])
@@ -76,7 +75,7 @@ def fold_ghosts(values: Float[Tensor, "*batch p"]) -> Float[Tensor, "*batch p-2"
 
 
 def lattice_fold_ghosts(values: Float[Tensor, "..."], num_dims: int) -> Float[Tensor, "..."]:
-    """The transpose of :func:`lattice_with_ghosts`."""
+    """Apply the transpose of :func:`lattice_with_ghosts`."""
     for axis in range(-num_dims, 0):
         values = fold_ghosts(values.movedim(axis, -1)).movedim(-1, axis)
     return values
@@ -85,18 +84,18 @@ def lattice_fold_ghosts(values: Float[Tensor, "..."], num_dims: int) -> Float[Te
 def cubic_coefficients(
     p0: Float[Tensor, "*batch"], p1: Float[Tensor, "*batch"], p2: Float[Tensor, "*batch"], p3: Float[Tensor, "*batch"]
 ) -> Float[Tensor, "4 *batch"]:
-    """Coefficients of 1, t, t^2, t^3 of the cubic through four neighbours, t = 0 at ``p1`` and 1 at ``p2``."""
+    """Return coefficients of 1, t, t^2, t^3 of the cubic through four values, t = 0 at ``p1`` and 1 at ``p2``."""
     return torch.stack([p1, 0.5 * (p2 - p0), p0 - 2.5 * p1 + 2 * p2 - 0.5 * p3, 0.5 * (p3 - p0) + 1.5 * (p1 - p2)])
 
 
 def cell_cubics(values: Float[Tensor, "*batch m"]) -> Float[Tensor, "4 *batch m-1"]:
-    """Coefficients of 1, t, t^2, t^3 of the interpolant in each cell of one axis."""
+    """Return coefficients of 1, t, t^2, t^3 of the interpolating function in each cell of one axis."""
     u = with_ghosts(values)
     return cubic_coefficients(u[..., :-3], u[..., 1:-2], u[..., 2:-1], u[..., 3:])
 
 
 class _CellCubics(torch.autograd.Function):
-    """y[k, b, j] = sum_p coefficients[k, p, j, cell[b, j]] t[b, j]^p, with one gather forward and one scatter back."""
+    """Read y[k, b, j] = sum_p coefficients[k, p, j, cell[b, j]] t[b, j]^p: one gather forward, one scatter back."""
 
     @staticmethod
     def forward(coefficients: Tensor, index: Tensor, t: Tensor) -> Tensor:
@@ -130,7 +129,7 @@ class _CellCubics(torch.autograd.Function):
 
 
 def _gather(coefficients: Float[Tensor, "K powers J cells"], index: Int[Tensor, "B J"]) -> tuple[Tensor, ...]:
-    """The coefficients of each power at each point, (K, B J). Two dimensions: index_select is slow with more."""
+    """Return each power's coefficients at each point, (K, B J): index_select is slow with more than two dimensions."""
     num_functions, num_powers = coefficients.shape[:2]
     flat = coefficients.reshape(num_functions * num_powers, -1).index_select(1, index.flatten())
     return flat.unflatten(0, (num_functions, num_powers)).unbind(1)
@@ -146,7 +145,7 @@ def evaluate_cubics(coefficients: Float[Tensor, "K 4 J cells"], cells: Cells) ->
 def _sparse_rows(
     positions: Float[Tensor, "B J D"], sizes: Sequence[int]
 ) -> tuple[Int[Tensor, "B J n"], Float[Tensor, "B J n"]]:
-    """Column numbers and values of the 4^D non-zeros of each row of M, on the lattice with ghost points."""
+    """Return column numbers and values of the 4^D non-zeros in each row of M, on the lattice with ghost points."""
     index = torch.zeros_like(positions[..., :1], dtype=torch.long)
     weight = torch.ones_like(positions[..., :1])
     offsets = torch.arange(NEIGHBOURS, device=positions.device)
@@ -159,7 +158,7 @@ def _sparse_rows(
 
 
 def interpolate(values: Float[Tensor, "..."], positions: Float[Tensor, "B J D"]) -> Float[Tensor, "..."]:
-    """M u: values on the lattice, (..., J, m_1, ..., m_D), at positions (B, J, D); the result is (..., B, J)."""
+    """Return M u, (..., B, J): lattice values (..., J, m_1, ..., m_D) interpolated at positions (B, J, D)."""
     num_dims = positions.shape[-1]
     num_gps = positions.shape[-2]
     sizes = values.shape[-num_dims:]
@@ -178,35 +177,20 @@ def interpolate(values: Float[Tensor, "..."], positions: Float[Tensor, "B J D"])
     return result.reshape(*batch, *result.shape[1:])
 
 
-def interpolate_transposed(
-    x: Float[Tensor, "..."], positions: Float[Tensor, "B J D"], sizes: Sequence[int]
-) -> Float[Tensor, "..."]:
-    """M^T x: (..., B, J) spread onto the lattice, (..., J, m_1, ..., m_D)."""
-    num_gps = positions.shape[-2]
-    batch = x.shape[:-2]
-    flat = x.reshape(math.prod(batch), *x.shape[-2:])
-    index, weight = _sparse_rows(positions, sizes)
-    padded = [size + 2 for size in sizes]
-    offset = math.prod(padded) * torch.arange(num_gps, device=index.device)
-    spread = (flat.unsqueeze(-1) * weight).flatten(1)
-    total = spread.new_zeros(spread.shape[0], num_gps * math.prod(padded))
-    total = total.index_add(1, (index + offset[:, None]).flatten(), spread)
-    total = lattice_fold_ghosts(total.view(math.prod(batch), num_gps, *padded), len(sizes))
-    return total.reshape(*batch, *total.shape[1:])
-
-
 def interpolation_weights(position: Float[Tensor, "B J"], size: int) -> Float[Tensor, "B J size"]:
-    """The rows of one axis' M written out, for covariances between chosen points."""
-    ones = torch.ones_like(position)
+    """Write out the rows of M of one axis, for covariances between chosen points."""
     rows = _sparse_rows(position.unsqueeze(-1), (size,))
-    dense = ones.new_zeros(*position.shape, size + 2).scatter_add(-1, rows[0], rows[1])
+    dense = position.new_zeros(*position.shape, size + 2).scatter_add(-1, rows[0], rows[1])
     return fold_ghosts(dense)
 
 
 def eager_marginals(values: Float[Tensor, "J ..."], roots: Roots, positions: Float[Tensor, "B J D"]) -> MeanAndVariance:
-    """By tensor operations: for any device, any D, traced code and second derivatives."""
+    """Compute means and variances by tensor operations: for any device, any D, traced code and second derivatives."""
     if len(roots) == 1:
-        return line_marginals(line_table(values, roots[0]), positions[..., 0])
+        # The mean is a fifth cubic in each cell, which we read in the same pass.
+        table = torch.cat([cell_cubics(values).unsqueeze(0), roots[0]])
+        cubics = evaluate_cubics(table, locate(positions[..., 0], values.shape[-1]))
+        return cubics[0], cubics[1:].square().sum(0)
     variance = torch.ones_like(positions[..., 0])
     for d, cubics in enumerate(roots):
         along = evaluate_cubics(cubics, locate(positions[..., d], cubics.shape[-1] + 1))
@@ -217,16 +201,5 @@ def eager_marginals(values: Float[Tensor, "J ..."], roots: Roots, positions: Flo
 def eager_lattice(
     values: Float[Tensor, "J ..."], positions: Float[Tensor, "B J D"], *roots: Float[Tensor, "4 4 J _"]
 ) -> MeanAndVariance:
-    """The same, each tensor an argument of its own, as functions with gradients take them."""
+    """Call :func:`eager_marginals` with each tensor as an argument of its own, as autograd functions take them."""
     return eager_marginals(values, roots, positions)
-
-
-def line_table(values: Float[Tensor, "J m"], roots: Float[Tensor, "4 4 J cells"]) -> Float[Tensor, "5 4 J cells"]:
-    """With one axis the mean is a fifth cubic in each cell, read in the same pass."""
-    return torch.cat([cell_cubics(values).unsqueeze(0), roots])
-
-
-def line_marginals(table: Float[Tensor, "5 4 J cells"], positions: Float[Tensor, "B J"]) -> MeanAndVariance:
-    """The first cubic is the mean, the sum of the squares of the other four the variance."""
-    cubics = evaluate_cubics(table, locate(positions, table.shape[-1] + 1))
-    return cubics[0], cubics[1:].square().sum(0)

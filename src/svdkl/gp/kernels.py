@@ -1,7 +1,7 @@
-"""Stationary kernels on the axes of a lattice, with hyperparameters of their own for each of J GPs.
+"""Stationary kernels on the axes of a lattice; each of J GPs has its own hyperparameters.
 
-A kernel of D dimensions is the product of one kernel an axis, k(x, x') = variance * prod_d k_d(|x_d - x'_d|), which is
-what makes the prior's covariance a Kronecker product. For the RBF that is the usual kernel with a lengthscale for each
+A kernel of D dimensions is the product of one kernel an axis, k(x, x') = variance * prod_d k_d(|x_d - x'_d|), so that
+the prior's covariance is a Kronecker product. For the RBF that is the usual kernel with a lengthscale for each
 dimension. Distances are in units of the axis: the lattice spans 0 to 1.
 """
 
@@ -18,17 +18,17 @@ from torch import nn
 from svdkl.errors import first_line
 from svdkl.shapes import Float, Tensor
 
-DEFAULT_LENGTHSCALE = 0.2
+DEFAULT_LENGTHSCALE = 0.2  # at the start: shorter ones fit noise, longer ones learn detail slowly
 
 
 class AxisKernel(nn.Module, ABC):
-    """Correlation along one axis as a function of distance, for J GPs at once."""
+    """The correlation along one axis as a function of distance, for J GPs at once."""
 
-    decays = True  # exponentially with distance, so that it can be wound around a ring
+    decays = True  # whether it falls exponentially, so that its sum around a ring converges
 
     @abstractmethod
     def forward(self, distance: Float[Tensor, "m"]) -> Float[Tensor, "J m"]:
-        """Correlations at these distances, in the distances' precision."""
+        """Return correlations at these distances, in the distances' precision."""
 
 
 class LengthscaleKernel(AxisKernel):
@@ -40,71 +40,71 @@ class LengthscaleKernel(AxisKernel):
 
     @property
     def lengthscale(self) -> Float[Tensor, "J"]:
-        """Lengthscales, in units of the axis."""
+        """Lengthscale of each GP, in units of the axis."""
         return self.log_lengthscale.exp()
 
     def forward(self, distance: Float[Tensor, "m"]) -> Float[Tensor, "J m"]:
-        """The shape at distance / lengthscale."""
+        """Return the correlations shape(distance / lengthscale)."""
         return self.shape(distance / self.log_lengthscale.to(distance.dtype).exp()[:, None])
 
     @abstractmethod
     def shape(self, r: Float[Tensor, "J m"]) -> Float[Tensor, "J m"]:
-        """Correlation at a distance of ``r`` lengthscales."""
+        """Return the correlation at a distance of ``r`` lengthscales."""
 
 
 class RBF(LengthscaleKernel):
-    """exp(-r^2 / 2)."""
+    """The kernel exp(-r^2 / 2)."""
 
     def shape(self, r: Float[Tensor, "J m"]) -> Float[Tensor, "J m"]:
-        """exp(-r^2 / 2)."""
+        """Return exp(-r^2 / 2)."""
         return torch.exp(-0.5 * r.square())
 
 
 class Matern12(LengthscaleKernel):
-    """exp(-r)."""
+    """The kernel exp(-r)."""
 
     def shape(self, r: Float[Tensor, "J m"]) -> Float[Tensor, "J m"]:
-        """exp(-r)."""
+        """Return exp(-r)."""
         return torch.exp(-r)
 
 
 class Matern32(LengthscaleKernel):
-    """(1 + s) exp(-s), s = sqrt(3) r."""
+    """The kernel (1 + s) exp(-s), s = sqrt(3) r."""
 
     def shape(self, r: Float[Tensor, "J m"]) -> Float[Tensor, "J m"]:
-        """(1 + s) exp(-s)."""
+        """Return (1 + s) exp(-s)."""
         s = math.sqrt(3) * r
         return (1 + s) * torch.exp(-s)
 
 
 class Matern52(LengthscaleKernel):
-    """(1 + s + s^2 / 3) exp(-s), s = sqrt(5) r."""
+    """The kernel (1 + s + s^2 / 3) exp(-s), s = sqrt(5) r."""
 
     def shape(self, r: Float[Tensor, "J m"]) -> Float[Tensor, "J m"]:
-        """(1 + s + s^2 / 3) exp(-s)."""
+        """Return (1 + s + s^2 / 3) exp(-s)."""
         s = math.sqrt(5) * r
         return (1 + s + s.square() / 3) * torch.exp(-s)
 
 
 class RationalQuadratic(LengthscaleKernel):
-    """(1 + r^2 / (2 alpha))^-alpha: RBFs of many lengthscales."""
+    """The kernel (1 + r^2 / (2 alpha))^-alpha: a mixture of RBFs of many lengthscales."""
 
-    decays = False  # only as a power of the distance
+    decays = False  # it falls only as a power of the distance
 
     def __init__(self, num_gps: int, lengthscale: float = DEFAULT_LENGTHSCALE, alpha: float = 2.0) -> None:
         super().__init__(num_gps, lengthscale)
         self.log_alpha = nn.Parameter(torch.full((num_gps,), math.log(alpha)))
 
     def shape(self, r: Float[Tensor, "J m"]) -> Float[Tensor, "J m"]:
-        """(1 + r^2 / (2 alpha))^-alpha."""
+        """Return (1 + r^2 / (2 alpha))^-alpha."""
         alpha = self.log_alpha.to(r.dtype).exp()[:, None]
         return torch.exp(-alpha * torch.log1p(r.square() / (2 * alpha)))
 
 
 class Periodic(AxisKernel):
-    """exp(-2 sin^2(pi d / period) / lengthscale^2)."""
+    """The kernel exp(-2 sin^2(pi d / period) / lengthscale^2)."""
 
-    decays = False
+    decays = False  # it comes back after every period
 
     def __init__(self, num_gps: int, lengthscale: float = 0.5, period: float = 0.5) -> None:
         super().__init__()
@@ -112,14 +112,14 @@ class Periodic(AxisKernel):
         self.log_period = nn.Parameter(torch.full((num_gps,), math.log(period)))
 
     def forward(self, distance: Float[Tensor, "m"]) -> Float[Tensor, "J m"]:
-        """exp(-2 sin^2(pi d / period) / lengthscale^2)."""
+        """Return exp(-2 sin^2(pi d / period) / lengthscale^2)."""
         period = self.log_period.to(distance.dtype).exp()[:, None]
         lengthscale = self.log_lengthscale.to(distance.dtype).exp()[:, None]
         return torch.exp(-2 * (torch.sin(math.pi * distance / period) / lengthscale).square())
 
 
 class SpectralMixture(AxisKernel):
-    """sum_s w_s exp(-2 pi^2 d^2 v_s^2) cos(2 pi d mu_s): Gaussians in the frequency domain; the w_s sum to 1."""
+    """The kernel sum_s w_s exp(-2 pi^2 d^2 v_s^2) cos(2 pi d mu_s): Gaussians in frequency, whose w_s sum to 1."""
 
     def __init__(self, num_gps: int, num_mixtures: int = 4, lengthscale: float = DEFAULT_LENGTHSCALE) -> None:
         super().__init__()
@@ -131,7 +131,7 @@ class SpectralMixture(AxisKernel):
         self.log_bandwidth = nn.Parameter(torch.full((num_gps, num_mixtures), math.log(bandwidth)))
 
     def forward(self, distance: Float[Tensor, "m"]) -> Float[Tensor, "J m"]:
-        """sum_s w_s exp(-2 pi^2 d^2 v_s^2) cos(2 pi d mu_s)."""
+        """Return sum_s w_s exp(-2 pi^2 d^2 v_s^2) cos(2 pi d mu_s)."""
         weight = self.weight_logits.to(distance.dtype).softmax(-1).unsqueeze(-1)
         angle = 2 * math.pi * distance * self.log_frequency.to(distance.dtype).exp().unsqueeze(-1)
         spread = 2 * math.pi * distance * self.log_bandwidth.to(distance.dtype).exp().unsqueeze(-1)
@@ -139,9 +139,9 @@ class SpectralMixture(AxisKernel):
 
 
 class GPyTorchKernel(AxisKernel):
-    """A stationary gpytorch kernel on one axis; its hyperparameters, and scales, are its own for each axis."""
+    """A stationary gpytorch kernel on one axis, with hyperparameters and scales of its own for each axis."""
 
-    decays = False  # not known of a kernel that is not ours
+    decays = False  # we do not know it of a foreign kernel
 
     def __init__(self, kernel: nn.Module, num_gps: int) -> None:
         super().__init__()
@@ -172,13 +172,13 @@ class GPyTorchKernel(AxisKernel):
             raise ValueError(f"Expected the gpytorch kernel to give {num_gps} x 2 correlations, got {tuple(shape)}.")
 
     def forward(self, distance: Float[Tensor, "m"]) -> Float[Tensor, "J m"]:
-        """The kernel between the first point and all."""
+        """Return the covariances between the first point and all points."""
         x = distance.unsqueeze(-1)
         return self.kernel(x[:1], x).to_dense().squeeze(-2)
 
 
 class SeparableKernel(nn.Module):
-    """variance * prod_d k_d, for J GPs of D dimensions."""
+    """The kernel variance * prod_d k_d, for J GPs of D dimensions."""
 
     def __init__(self, axes: Sequence[AxisKernel], num_gps: int) -> None:
         super().__init__()
@@ -187,11 +187,11 @@ class SeparableKernel(nn.Module):
 
     @property
     def variance(self) -> Float[Tensor, "J"]:
-        """Prior variances of the GPs."""
+        """Prior variance of each GP."""
         return self.log_variance.exp()
 
     def column(self, axis: int, distance: Float[Tensor, "m"]) -> Float[Tensor, "J m"]:
-        """First column of the covariance factor of one axis; the variance goes with the first axis."""
+        """Return the first column of an axis' covariance factor; the variance is in the first axis' factor."""
         column = self.axes[axis](distance)
         return column * self.log_variance.to(column.dtype).exp()[:, None] if axis == 0 else column
 
@@ -210,7 +210,7 @@ KernelLike = str | nn.Module | Sequence[str | nn.Module]
 
 
 def build_kernel(spec: KernelLike, num_gps: int, num_dims: int) -> SeparableKernel:
-    """A kernel for J GPs of D dimensions from a name, an :class:`AxisKernel`, a gpytorch kernel, or one an axis."""
+    """Build the kernel of J GPs of D dimensions from a name, an :class:`AxisKernel`, a gpytorch kernel, or D such."""
     per_axis = list(spec) if isinstance(spec, (list, tuple)) else [spec] * num_dims
     if len(per_axis) != num_dims:
         raise ValueError(f"Expected one kernel or {num_dims} (one an axis), got {len(per_axis)}.")

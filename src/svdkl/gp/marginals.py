@@ -1,6 +1,4 @@
-"""The cubics of each cell whose squares add up to the variance along one axis.
-
-Marginals of q(f): mean M_i mu and variance M_i S M_i^T, in O(4^D) a point.
+"""Marginals of q(f): mean M_i mu and variance M_i S M_i^T, in O(4^D) a point.
 
 For Kronecker S the variance at a point is the product over the axes of quadratic forms w^T S_d[4 neighbours] w. Those
 4 x 4 blocks lie in the four central diagonals of S_d. Each block is factorised once, for all points in its cell:
@@ -14,7 +12,7 @@ import torch
 from svdkl.gp.fast.backends import marginals
 from svdkl.gp.interpolation import NEIGHBOURS, cubic_coefficients
 from svdkl.gp.linalg.banded import dense_gram
-from svdkl.gp.linalg.circulant import circulant_congruence, circulant_sqrt
+from svdkl.gp.linalg.circulant import circulant_congruence
 from svdkl.gp.linalg.small import unrolled_cholesky
 from svdkl.gp.posterior import AxisFactor, Posterior
 from svdkl.gp.prior import AxisPrior, CirculantAxis, Prior
@@ -22,14 +20,9 @@ from svdkl.shapes import Float, Tensor
 
 
 def cell_roots(diagonals: Float[Tensor, "J 4 m"], dtype: torch.dtype | None = None) -> Float[Tensor, "4 4 J cells"]:
-    """Four cubics a cell whose squares add up to w(t)^T S_d w(t): roots[r, p] is the t^p coefficient of the r-th.
+    """Return four cubics a cell whose squares add up to w(t)^T S_d w(t); roots[r, p] multiplies t^p in the r-th.
 
-    Parameters
-    ----------
-    diagonals
-        diagonals[k, i] = S_d[i, i + k].
-    dtype
-        Of the result; that of the diagonals unless given. What is between is computed in the diagonals' own.
+    ``diagonals[k, i]`` is S_d[i, i + k], in the precision of the computation. ``dtype`` is the precision of the result.
     """
     dtype = dtype or diagonals.dtype
     if diagonals.device.type != "cpu" or torch.compiler.is_compiling():
@@ -40,14 +33,14 @@ def cell_roots(diagonals: Float[Tensor, "J 4 m"], dtype: torch.dtype | None = No
 
 
 def eager_cell_roots(diagonals: Float[Tensor, "J 4 m"]) -> Float[Tensor, "4 4 J cells"]:
-    """By tensor operations: for any device, traced code and second derivatives."""
+    """Compute :func:`cell_roots` by tensor operations: for any device, traced code and second derivatives."""
     bands = diagonals.unbind(1)
     starts = diagonals.shape[-1] - NEIGHBOURS + 1  # runs of four neighbours
     # S[i + a, i + b] = bands[a - b][i + b] for b <= a, over all runs i at once.
     blocks = [[bands[a - b][:, b : b + starts] for b in range(a + 1)] for a in range(NEIGHBOURS)]
     factor = unrolled_cholesky(blocks)
     zero = torch.zeros_like(factor[0][0])
-    # Rows by neighbour, (4 roots, J, starts) each: C^T w = sum_a w_a C[a].
+    # C^T w = sum_a w_a C[a]: one tensor (4 roots, J, starts) for each neighbour a.
     inner = [torch.stack(row + [zero] * (NEIGHBOURS - len(row))) for row in factor]
     # The first and the last cell read the ghost point beyond the end instead of the far neighbour.
     first = [row[..., :1] for row in inner]
@@ -59,25 +52,25 @@ def eager_cell_roots(diagonals: Float[Tensor, "J 4 m"]) -> Float[Tensor, "4 4 J 
 
 
 class Marginals(NamedTuple):
-    """Independent Gaussians q(f_ij)."""
+    """Mean and variance of the independent Gaussians q(f_ij)."""
 
     mean: Float[Tensor, "B J"]
     variance: Float[Tensor, "B J"]
 
 
 class MarginalTables(NamedTuple):
-    """q(u) prepared for reading off marginals at any number of points: compute once, apply many times."""
+    """Tables of q(u), computed once, from which the marginals at any number of points can be read."""
 
     mean: Float[Tensor, "J ..."]
     roots: tuple[Float[Tensor, "4 4 J cells"], ...]  # for each axis, four cubics a cell, whose squares add up
 
     def at(self, positions: Float[Tensor, "B J D"], interpolation: str = "auto") -> Marginals:
-        """q(f_ij) at these positions, by the backend of that name; see :func:`svdkl.interpolation.marginals`."""
+        """Return q(f_ij) at these positions; :func:`svdkl.gp.fast.backends.marginals` explains the backends."""
         return Marginals(*marginals(self.mean, self.roots, positions, interpolation))
 
 
 def tabulate(posterior: Posterior, prior: Prior | None, dtype: torch.dtype) -> MarginalTables:
-    """Prepare the marginals of q(f). A whitened posterior needs the prior to be coloured with."""
+    """Prepare the marginals of q(f). A whitened posterior needs the prior, whose root R turns v into u."""
     mean: Tensor = posterior.mean
     if posterior.whitened:
         assert prior is not None
@@ -90,11 +83,11 @@ def tabulate(posterior: Posterior, prior: Prior | None, dtype: torch.dtype) -> M
 
 
 def central_diagonals(factor: AxisFactor, axis: AxisPrior | None) -> Float[Tensor, "J 4 m"]:
-    """diagonals[k, i] = S_d[i, i + k], k < 4, where S_d = L L^T, or R L L^T R^T if an axis to colour with is given."""
+    """Return S_d[i, i + k] for k < 4, where S_d = L L^T, or R L L^T R^T with the root R of an axis' prior."""
     if axis is None:
         return factor.gram(NEIGHBOURS)
     if isinstance(axis, CirculantAxis) and factor.width < factor.size:
-        return circulant_congruence(circulant_sqrt(axis.spectrum), factor.gram(factor.width), NEIGHBOURS)
+        return circulant_congruence(axis.spectrum.sqrt(), factor.gram(factor.width), NEIGHBOURS)
     if isinstance(axis, CirculantAxis):
         return dense_gram(axis.colour(factor.dense()), NEIGHBOURS)
     return factor.coloured_gram(axis.root, NEIGHBOURS)

@@ -1,4 +1,4 @@
-"""How much memory a configuration takes, told before it is taken."""
+"""An estimate of the memory that GPs need, and a refusal before it is allocated."""
 
 import bisect
 import math
@@ -8,19 +8,27 @@ from svdkl.gp.grid import MIN_POINTS
 from svdkl.gp.posterior import family_of_axis
 from svdkl.gp.prior import LONG_AXIS
 
-GIB = 2**30
-COPIES = 4  # a parameter, its gradient and the two moments of Adam
-WORKING_COPIES = 6  # float64 matrices of a factor's size alive at the peak of a step, forward and back
-POINT_NUMBERS = 330  # float64 numbers for each point of an axis: cells, their factors and transforms, forward and back
-BATCH = 1024
+GIB = 2**30  # bytes
+COPIES = 4  # Adam holds a parameter, its gradient and two moments
+WORKING_COPIES = 6  # as many float64 matrices of a factor's size are alive at the peak of a step, forward and back
+POINT_NUMBERS = 330  # float64 numbers a point of an axis: cells, factors and transforms, forward and back
+BATCH = 1024  # a generous minibatch: its rows cost little beside the lattices
 
 
 def estimate_bytes(num_gps: int, sizes: tuple[int, ...], family: str, prior: str = "auto") -> int:
-    """Bytes that J GPs on one lattice take to train: parameters with optimiser state, and the work of one step."""
+    """Estimate the bytes that training takes: parameters, optimiser state and the work of one step.
+
+    Parameters
+    ----------
+    num_gps, sizes
+        J GPs on one lattice of m_1, ..., m_D points.
+    family, prior
+        The family of q(u) and the form of the prior, by name or "auto".
+    """
     m = math.prod(sizes)
     dense_family = sum(size * size for size in sizes if family_of_axis(family, size) == "cholesky")
-    # "auto" may still take the dense form for a kernel that cannot be wound around a ring: count the worse case only
-    # where it is asked for.
+    # Under "auto" a kernel that cannot be summed around a ring is dense on long axes too. The kernel is not known here,
+    # and an estimate that is too small is better than a refusal of what fits.
     dense_prior = sum(size * size for size in sizes if prior == "toeplitz" or (prior == "auto" and size < LONG_AXIS))
     parameters = 4 * COPIES * num_gps * (m + dense_family)
     work = 8 * WORKING_COPIES * num_gps * (m + dense_family + dense_prior)
@@ -30,7 +38,7 @@ def estimate_bytes(num_gps: int, sizes: tuple[int, ...], family: str, prior: str
 
 
 def available_bytes() -> int:
-    """Memory that can be had now; a quarter of all where the system does not tell."""
+    """Return the bytes that are available; a quarter of all memory where the system does not tell."""
     try:
         with open("/proc/meminfo") as lines:
             for line in lines:
@@ -45,7 +53,7 @@ def available_bytes() -> int:
 
 
 def refuse_if_too_large(num_gps: int, sizes: tuple[int, ...], family: str, prior: str) -> None:
-    """Raise before allocating what does not fit, with the number and a way out."""
+    """Raise a MemoryError that names a way out if :func:`estimate_bytes` exceeds the memory available."""
     needed, available = estimate_bytes(num_gps, sizes, family, prior), available_bytes()
     if needed <= available:
         return

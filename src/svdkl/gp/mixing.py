@@ -1,4 +1,4 @@
-"""The mixing layer: outputs are linear combinations of GPs, and so correlated."""
+"""The mixing layer, which makes outputs linear combinations of GPs, and so correlated."""
 
 import torch
 from torch import nn
@@ -7,14 +7,14 @@ from svdkl.shapes import Float, Tensor
 
 
 class Mixing(nn.Module):
-    """g = A f + b, A of shape C x J."""
+    """The mixing g = A f + b, with A of shape C x J."""
 
     def __init__(self, num_gps: int, num_outputs: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(num_outputs, num_gps))
         self.bias = nn.Parameter(torch.zeros(num_outputs))
         if num_gps == num_outputs:
-            nn.init.eye_(self.weight)  # the paper's start: one GP an output
+            nn.init.eye_(self.weight)  # the paper starts with one GP for each output
         else:
             nn.init.normal_(self.weight, std=num_gps**-0.5)
 
@@ -25,13 +25,13 @@ class Mixing(nn.Module):
     def gaussian(
         self, mean: Float[Tensor, "B J"], variance: Float[Tensor, "B J"], contrasts: Float[Tensor, "P C"] | None = None
     ) -> tuple[Float[Tensor, "B P"], Float[Tensor, "B P"]]:
-        """Means and variances of the outputs, or of linear combinations of them, for independent Gaussian f_j."""
+        """Return means and variances of the outputs, or of contrasts of them, for independent Gaussian f_j."""
         weight, bias = self.weight.to(mean.dtype), self.bias.to(mean.dtype)
         if contrasts is not None:
             weight, bias = contrasts @ weight, contrasts @ bias
         return torch.nn.functional.linear(mean, weight, bias), torch.nn.functional.linear(variance, weight.square())
 
     def covariance(self, variance: Float[Tensor, "B J"]) -> Float[Tensor, "C C B"]:
-        """Covariances of the outputs of each row for independent f_j, A diag(v) A^T; rows are last in memory."""
+        """Return A diag(v) A^T, the outputs' covariances in each row for independent f_j; rows are last in memory."""
         weight = self.weight.to(variance.dtype)
         return ((weight.unsqueeze(1) * weight).flatten(0, 1) @ variance.T).unflatten(0, (-1, len(weight)))

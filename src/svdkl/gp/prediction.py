@@ -1,10 +1,8 @@
-"""Predictive distributions p(y | x) = E_q p(y | g(x)), by fixed points: the same answer for any split of the rows.
+"""Predictive distributions p(y | x) = E_q p(y | g(x)), and where their uncertainty comes from.
 
-The expectation over q(g) is a weighted sum over a few latent points of each row: Gauss-Hermite nodes where the
+The expectation over q(g) is a weighted sum over a few fixed latent points of each row: Gauss-Hermite nodes where the
 likelihood splits into terms of one latent, quasi-random points otherwise. Mean, variance, probabilities, entropy and
-density are all read off the same points.
-
-Where the uncertainty of a prediction comes from.
+density all come from the same points, and no row's answer depends on the other rows of a batch.
 """
 
 from typing import NamedTuple
@@ -26,30 +24,38 @@ class LatentPoints(NamedTuple):
     weights: Float[Tensor, "K"]
 
     def average(self, values: Float[Tensor, "K B *P"]) -> Float[Tensor, "B *P"]:
-        """Weighted mean over the points, by one pass over values whose rows are last in memory."""
+        """Return the weighted mean over the points, in one pass over values whose rows are last in memory."""
         last = values.movedim(1, -1)
         return (self.weights @ last.flatten(1)).unflatten(0, last.shape[1:]).movedim(-1, 0)
 
 
 class Prediction(NamedTuple):
-    """Mean and variance of the target; the variance by its two sources."""
+    """Mean and variance of the target, and the two sources of the variance."""
 
     mean: Float[Tensor, "B C"]
     variance: Float[Tensor, "B C"]
-    noise_variance: Float[Tensor, "B C"]  # E Var(y | g): what more data would not remove
-    model_variance: Float[Tensor, "B C"]  # Var E(y | g): what it would
+    noise_variance: Float[Tensor, "B C"]  # E Var(y | g), which more data would not remove
+    model_variance: Float[Tensor, "B C"]  # Var E(y | g), which more data would remove
 
 
 def latent_points(
     likelihood: Likelihood, mixing: Mixing, marginals: Marginals, normal: Float[Tensor, "T _"]
 ) -> LatentPoints:
-    """Points for q(g), or for the contrasts of g that the likelihood depends on."""
+    """Return points for q(g), or for the contrasts of g that the likelihood depends on.
+
+    Parameters
+    ----------
+    likelihood, mixing, marginals
+        p(y | g), the layer g = A f + b, and the Gaussians q(f_ij).
+    normal
+        Points that stand for N(0, I) of C or J dimensions; see :func:`point_dims`. Quadrature does not read them.
+    """
     mean, variance = marginals
     contrasts = likelihood.contrasts(mean)
     if contrasts is not None:
-        nodes, weights = hermite_points(mean, count=80)  # a sigmoid may be steep beside the latent's spread
+        nodes, weights = hermite_points(mean, count=80)  # 80: a sigmoid may be steep beside the latent's spread
         return LatentPoints(spread(*mixing.gaussian(mean, variance, contrasts), nodes), weights)
-    # Rows are last in memory, so that what follows goes along many rows instead of a few classes.
+    # Rows are last in memory, so that loops go along many rows instead of a few classes.
     num_points, num_dims = normal.shape
     normal, centre = normal.to(mean.dtype), mixing(mean).T
     if num_dims < mean.shape[1]:  # g^(t) = A mean + b + L eps_t, L L^T = A diag(v) A^T
@@ -62,17 +68,17 @@ def latent_points(
 
 
 def point_dims(num_gps: int, num_outputs: int) -> int:
-    """The dimensions of a row's quasi-random points: the outputs' where these are much fewer than the GPs."""
+    """Count the dimensions of a row's quasi-random points: C where outputs are much fewer than GPs, else J."""
     return num_outputs if 2 * num_outputs <= num_gps else num_gps
 
 
 def predictive_probabilities(likelihood: Likelihood, latents: LatentPoints) -> Float[Tensor, "B C"]:
-    """p(y = c | x) = E p(y = c | g)."""
+    """Return p(y = c | x) = E p(y = c | g) of each row."""
     return latents.average(likelihood.predictive_mean(latents.points))
 
 
 def predictive_moments(likelihood: Likelihood, latents: LatentPoints) -> Prediction:
-    """Mean and variance of y: Var y = E Var(y | g) + Var E(y | g)."""
+    """Return mean and variance of y, where Var y = E Var(y | g) + Var E(y | g)."""
     means, variances = likelihood.predictive_terms(latents.points)
     mean = latents.average(means)
     noise = latents.average(variances)
@@ -83,7 +89,7 @@ def predictive_moments(likelihood: Likelihood, latents: LatentPoints) -> Predict
 def predictive_log_density(
     likelihood: Likelihood, mixing: Mixing, marginals: Marginals, normal: Float[Tensor, "T _"], y: Tensor
 ) -> Float[Tensor, "B"]:
-    """Log p(y_i | x_i); for several targets the sum of each one's own."""
+    """Return log p(y_i | x_i), summed over the targets of a row; :func:`latent_points` explains ``normal``."""
     contrasts = likelihood.contrasts(marginals.mean)
     if contrasts is not None:
         return likelihood.log_marginal(*mixing.gaussian(*marginals, contrasts), y)
@@ -95,15 +101,15 @@ def predictive_log_density(
 class Uncertainty(NamedTuple):
     """Uncertainty of each row: ``total = aleatoric + epistemic``.
 
-    For classes these are entropies in nats, (B,): of the predictive probabilities, the expected one given g, and the
+    For classes these are in nats, (B,): the entropy of the predictive probabilities, its expectation given g, and the
     mutual information between label and g. For other targets they are variances, (B, C).
     """
 
     total: Float[Tensor, "B ..."]
-    aleatoric: Float[Tensor, "B ..."]  # the data's own: noise, overlapping classes
-    epistemic: Float[Tensor, "B ..."]  # the model's: what more data like this row would remove
+    aleatoric: Float[Tensor, "B ..."]  # from the data: noise, overlapping classes
+    epistemic: Float[Tensor, "B ..."]  # from the model: more data like this row would remove it
     latent_variance: Float[Tensor, "B C"]  # Var_q g_c
-    ood_score: Float[Tensor, "B"]  # low for rows like those of training, 1 where nothing is known of such rows
+    ood_score: Float[Tensor, "B"]  # low for rows like the training rows, 1 where we know nothing of such rows
 
 
 def uncertainty(
@@ -115,18 +121,22 @@ def uncertainty(
     share_left: Float[Tensor, "B J"],
     strangeness: Float[Tensor, "B"],
 ) -> Uncertainty:
-    """Split the uncertainty of a prediction.
+    """Split the uncertainty of a prediction into its sources, and score how unlike the training rows each row is.
 
-    A row is out of distribution by its features one by one or by all of them together. The first is the share of the
-    prior variance of g that the posterior has left, summed over the outputs: GPs that no output listens to do not
-    count. The score joins it with the second, as chances of which one is enough.
+    A row's features may be strange one by one or together. The first shows in the share of g's prior variance that the
+    posterior leaves, summed over the outputs: GPs that no output listens to do not count. The score joins it with the
+    second, ``strangeness``, as two chances of which one is enough: a + s (1 - a).
 
     Parameters
     ----------
+    likelihood, mixing, latents
+        p(y | g), the layer g = A f + b, and the points of q(g).
+    posterior, prior
+        Marginals of f under q and under the prior.
     share_left
-        What was left of each GP's variance before its prior was centred on what it had learned, 1 if it was not.
+        The share of each GP's variance that was left before its prior was centred on what it had learned, else 1.
     strangeness
-        How unlike the rows of training the features are together, from 0 to 1.
+        How unlike the training rows' features the row's features are together, from 0 to 1.
     """
     _, latent_variance = mixing.gaussian(posterior.mean, posterior.variance)
     _, prior_variance = mixing.gaussian(prior.mean, prior.variance)

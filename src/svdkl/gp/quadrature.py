@@ -1,4 +1,4 @@
-"""Fixed points and weights for Gaussian integrals: deterministic, and the same for every row."""
+"""Gaussian integrals by fixed points and weights, which are deterministic and alike for every row."""
 
 import math
 from collections.abc import Callable
@@ -8,13 +8,13 @@ import torch
 
 from svdkl.shapes import Float, Tensor
 
-# Constants, so that traced code need not compute them. Twenty nodes are plenty for log likelihoods and their kind,
-# which are smooth in the latent; a density may be narrower than the latent's own spread.
+# Rules are constants, so that traced code need not compute them. Twenty nodes are plenty for log likelihoods, which are
+# smooth in the latent; densities may be narrower than the latent's spread and get eighty.
 _RULES = {count: [array.tolist() for array in np.polynomial.hermite_e.hermegauss(count)] for count in (20, 80)}
 
 
 def hermite_points(like: Tensor, count: int = 20) -> tuple[Float[Tensor, "K"], Float[Tensor, "K"]]:
-    """Nodes and weights with sum_k w_k phi(x_k) = E phi(x), x ~ N(0, 1), for polynomials of degree 2 K - 1."""
+    """Return nodes and weights with sum_k w_k phi(x_k) = E phi(x), x ~ N(0, 1), for phi of degree up to 2 K - 1."""
     nodes, weights = _RULES[count]
     return like.new_tensor(nodes), like.new_tensor(weights) / math.sqrt(2 * math.pi)
 
@@ -22,25 +22,25 @@ def hermite_points(like: Tensor, count: int = 20) -> tuple[Float[Tensor, "K"], F
 def spread(
     mean: Float[Tensor, "B P"], variance: Float[Tensor, "B P"], nodes: Float[Tensor, "K"]
 ) -> Float[Tensor, "K B P"]:
-    """Each Gaussian's own nodes."""
+    """Move the nodes of N(0, 1) to each of these Gaussians."""
     return mean + standard_deviation(variance) * nodes[:, None, None]
 
 
 def standard_normal(*shape: int, like: Tensor, generator: torch.Generator | None) -> Tensor:
-    """Noise of a tensor's kind, drawn where the generator is."""
+    """Draw N(0, 1) noise of a tensor's type, on the generator's device, and move it to the tensor's."""
     device = like.device if generator is None else generator.device
     return torch.randn(*shape, dtype=like.dtype, device=device, generator=generator).to(like.device)
 
 
 def standard_deviation(variance: Tensor) -> Tensor:
-    """Square root with a finite slope at zero."""
+    """Take the square root, with a finite slope at zero."""
     return variance.clamp_min(torch.finfo(variance.dtype).tiny).sqrt()
 
 
 def expectation_1d(
     function: Callable[[Tensor], Tensor], mean: Float[Tensor, "B P"], variance: Float[Tensor, "B P"]
 ) -> Tensor:
-    """E function(latent) by Gauss-Hermite, for a function that treats each latent on its own."""
+    """Return E function(latent) by Gauss-Hermite, for a function that acts on each latent separately."""
     nodes, weights = hermite_points(mean)
     return torch.einsum("k,k...->...", weights, function(spread(mean, variance, nodes)))
 
@@ -48,17 +48,17 @@ def expectation_1d(
 def log_expectation_1d(
     log_function: Callable[[Tensor], Tensor], mean: Float[Tensor, "B P"], variance: Float[Tensor, "B P"]
 ) -> Tensor:
-    """Log E exp(log_function(latent)) by Gauss-Hermite, for a function that treats each latent on its own."""
+    """Return log E exp(log_function(latent)) by Gauss-Hermite, for a function that acts on each latent separately."""
     nodes, weights = hermite_points(mean, count=80)
     values = log_function(spread(mean, variance, nodes))
     return torch.logsumexp(values + weights.clamp_min(torch.finfo(mean.dtype).tiny).log()[:, None, None], 0)
 
 
 def normal_points(num_points: int, num_dims: int) -> Float[Tensor, "T J"]:
-    """Points that stand for N(0, I) with equal weights: scrambled Sobol, antithetic, and of unit covariance.
+    """Return points of equal weight that stand for N(0, I): scrambled Sobol, antithetic, with unit covariance.
 
-    The points come in pairs +-x, so all odd moments are exact; with at least 2 J points the second moments are made
-    exact too. Rows of standard deviations scale them, so no row depends on another.
+    The points come in pairs +-x, so all odd moments are exact; with at least 2 J points the second moments are exact
+    too. All rows scale the same points, so no row depends on another.
     """
     half = num_points // 2
     uniform = torch.quasirandom.SobolEngine(num_dims, scramble=True, seed=0).draw(half, dtype=torch.float64)

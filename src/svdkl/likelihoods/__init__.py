@@ -1,4 +1,4 @@
-"""Likelihoods p(y | g): what the outputs g = A f + b say of the targets."""
+"""Likelihoods p(y | g) of the targets y, given the outputs g = A f + b."""
 
 from collections.abc import Callable
 
@@ -36,7 +36,7 @@ LikelihoodLike = str | Likelihood | Callable[[Tensor], Distribution]
 
 
 def build_likelihood(spec: LikelihoodLike, num_outputs: int) -> Likelihood:
-    """A likelihood from its name, itself, or a function from g to a ``torch.distributions.Distribution``."""
+    """Build a likelihood from its name, itself, or a function from g to a ``torch.distributions.Distribution``."""
     if isinstance(spec, str) and spec in _BY_NAME:
         return _BY_NAME[spec](num_outputs)
     if isinstance(spec, Likelihood):

@@ -3,14 +3,23 @@
 import torch
 from torch.nn.functional import logsigmoid
 
-from svdkl.likelihoods.likelihood import Likelihood, real_targets, require
+from svdkl.likelihoods.likelihood import Likelihood, require
 from svdkl.shapes import Float, Tensor
 
 
-class Softmax(Likelihood):
-    """One label out of C: p(y = c | g) = exp(g_c) / sum_c' exp(g_c')."""
+class _Classes(Likelihood):
+    """The common part of likelihoods of labels."""
 
     is_classifier = True
+
+    def predictive_terms(self, latent: Float[Tensor, "*T B P"]) -> tuple[Tensor, Tensor]:
+        """Return class probabilities and their entropy."""
+        probabilities = self.predictive_mean(latent)
+        return probabilities, self.entropy(probabilities)
+
+
+class Softmax(_Classes):
+    """One label out of C: p(y = c | g) = exp(g_c) / sum_c' exp(g_c')."""
 
     def __init__(self, num_outputs: int) -> None:
         super().__init__(num_outputs)
@@ -20,11 +29,11 @@ class Softmax(Likelihood):
             )
 
     def contrasts(self, like: Tensor) -> Float[Tensor, "P C"] | None:
-        """Two classes depend on g_1 - g_0 alone; more have no such split."""
+        """Return g_1 - g_0, on which two classes depend, and None for more classes."""
         return like.new_tensor([[-1.0, 1.0]]) if self.num_outputs == 2 else None
 
     def targets(self, y: Tensor, num_rows: int) -> Tensor:
-        """Labels (B,) of an integer type."""
+        """Return labels (B,) as int64."""
         if y.shape != (num_rows,):
             raise ValueError(f"Expected labels of shape ({num_rows},), got {tuple(y.shape)}.")
         if y.is_floating_point() or y.is_complex():
@@ -32,63 +41,47 @@ class Softmax(Likelihood):
         return y.long()
 
     def check_range(self, y: Tensor) -> None:
-        """Labels are 0, ..., C - 1."""
+        """Refuse labels other than 0, ..., C - 1."""
         require((y >= 0) & (y < self.num_outputs), y, f"labels from 0 to {self.num_outputs - 1}")
 
     def log_prob(self, latent: Float[Tensor, "*T B P"], y: Tensor) -> Float[Tensor, "*T B P_y"]:
-        """Log softmax of the label."""
+        """Return the log softmax of the label."""
         if self.num_outputs == 2:
             return logsigmoid(latent * (2 * y - 1).to(latent.dtype).unsqueeze(-1))
         index = y.unsqueeze(-1).expand(*latent.shape[:-1], 1)
         return latent.gather(-1, index) - latent.logsumexp(-1, keepdim=True)
 
-    def predictive_terms(self, latent: Float[Tensor, "*T B P"]) -> tuple[Tensor, Tensor]:
-        """Class probabilities and their entropy."""
-        probabilities = self.predictive_mean(latent)
-        return probabilities, self.entropy(probabilities)
-
     def predictive_mean(self, latent: Float[Tensor, "*T B P"]) -> Tensor:
-        """Class probabilities."""
+        """Return class probabilities."""
         if self.num_outputs == 2:
             return torch.cat([torch.sigmoid(-latent), torch.sigmoid(latent)], -1)
-        # Of rows that are last in memory, many at a time.
+        # Rows are last in memory, and softmax takes many of them at a time.
         return latent.mT.softmax(-2).mT
 
 
-class Bernoulli(Likelihood):
-    """C yes-or-no labels, each by its own output: p(y_c = 1 | g_c) = sigmoid(g_c)."""
-
-    is_classifier = True
-
-    def targets(self, y: Tensor, num_rows: int) -> Tensor:
-        """Labels (B, C) as numbers; (B,) will do for C = 1."""
-        return real_targets(y, num_rows, self.num_outputs)
+class Bernoulli(_Classes):
+    """C yes-or-no labels with an output each: p(y_c = 1 | g_c) = sigmoid(g_c)."""
 
     def check_range(self, y: Tensor) -> None:
-        """Labels are 0 and 1."""
+        """Refuse labels other than 0 and 1."""
         require((y == 0) | (y == 1), y, "labels 0 and 1")
 
     def log_prob(self, latent: Float[Tensor, "*T B P"], y: Tensor) -> Float[Tensor, "*T B P_y"]:
-        """Log sigmoid of the signed output."""
+        """Return the log sigmoid of the output, signed by the label."""
         return logsigmoid(latent * (2 * y.to(latent.dtype) - 1))
 
-    def predictive_terms(self, latent: Float[Tensor, "*T B P"]) -> tuple[Tensor, Tensor]:
-        """Probabilities of the two classes where C = 1, of each label otherwise; and their entropy."""
-        probabilities = self.predictive_mean(latent)
-        return probabilities, self.entropy(probabilities)
-
     def predictive_mean(self, latent: Float[Tensor, "*T B P"]) -> Tensor:
-        """Probabilities of the two classes where C = 1, of each label otherwise."""
+        """Return the probabilities of 0 and 1 where C = 1, and of 1 for each label otherwise."""
         yes = latent.sigmoid()
         return torch.cat([1 - yes, yes], -1) if self.num_outputs == 1 else yes
 
     def logits(self, probabilities: Float[Tensor, "B K"]) -> Float[Tensor, "B C"]:
-        """One log odds a label."""
+        """Return the log odds of each label."""
         yes = probabilities[:, 1:] if self.num_outputs == 1 else probabilities
         return torch.logit(yes, eps=torch.finfo(yes.dtype).eps)
 
     def entropy(self, probabilities: Float[Tensor, "*T B K"]) -> Float[Tensor, "*T B"]:
-        """Entropy of all labels together."""
+        """Return the entropy of all labels together."""
         if self.num_outputs == 1:
             return super().entropy(probabilities)
         return super().entropy(probabilities) + super().entropy(1 - probabilities)

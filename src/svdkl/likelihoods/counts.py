@@ -1,29 +1,25 @@
-"""Likelihoods of counts, with the mean exp(g)."""
+"""Likelihoods of counts, whose mean is exp(g)."""
 
 import math
 
 import torch
 from torch import nn
 
-from svdkl.likelihoods.likelihood import Likelihood, real_targets, require
+from svdkl.likelihoods.likelihood import Likelihood, require
 from svdkl.shapes import Float, Tensor
 
 
 class _Counts(Likelihood):
-    """What all likelihoods of counts with the mean exp(g) share."""
-
-    def targets(self, y: Tensor, num_rows: int) -> Tensor:
-        """Counts (B, C)."""
-        return real_targets(y, num_rows, self.num_outputs)
+    """The common part of likelihoods of counts with the mean exp(g)."""
 
     def check_range(self, y: Tensor) -> None:
-        """Targets are counts."""
+        """Refuse targets other than 0, 1, 2, ..."""
         require((y >= 0) & (y == y.round()) & y.isfinite(), y, "counts 0, 1, 2, ...")
 
     def start_outputs(self, y: Tensor, weight: Float[Tensor, "B"] | None) -> Float[Tensor, "C"] | None:
-        """The logarithm of the mean count: steps of the size of a rate would take long to a mean of thousands.
+        """Return the log of the mean count: a network that starts at 0 would take long to reach a mean of thousands.
 
-        Half a count is put beside those that there are, for targets that are zero everywhere.
+        We add half a count, for targets that are zero everywhere.
         """
         counts = self.targets(y, len(y)).double()
         weight = counts.new_ones(len(counts)) if weight is None else weight.double()
@@ -31,35 +27,35 @@ class _Counts(Likelihood):
 
 
 class Poisson(_Counts):
-    """y_c ~ Poisson(exp(g_c))."""
+    """Counts y_c ~ Poisson(exp(g_c))."""
 
     def log_prob(self, latent: Float[Tensor, "*T B P"], y: Tensor) -> Float[Tensor, "*T B P_y"]:
-        """Y g - exp(g) - log y!."""
+        """Return y g - exp(g) - log y! for each output."""
         y = y.to(latent.dtype)
         return y * latent - latent.exp() - torch.lgamma(y + 1)
 
     def expected_log_prob(
         self, mean: Float[Tensor, "B P"], variance: Float[Tensor, "B P"], y: Tensor
     ) -> Float[Tensor, "B"]:
-        """In closed form, since E exp(g) = exp(E g + Var g / 2)."""
+        """Return E log p(y | g) in closed form, since E exp(g) = exp(E g + Var g / 2)."""
         y = y.to(mean.dtype)
         return (y * mean - (mean + variance / 2).exp() - torch.lgamma(y + 1)).sum(-1)
 
     def predictive_terms(self, latent: Float[Tensor, "*T B P"]) -> tuple[Tensor, Tensor]:
-        """Mean and variance exp(g)."""
+        """Return mean and variance, which are both exp(g)."""
         rate = latent.exp()
         return rate, rate
 
 
 class NegativeBinomial(_Counts):
-    """Counts of mean exp(g_c) and variance exp(g_c) + exp(2 g_c) / r_c: Poisson with a spread of rates."""
+    """Counts with mean exp(g_c) and variance exp(g_c) + exp(2 g_c) / r_c: Poisson counts with a spread of rates."""
 
     def __init__(self, num_outputs: int, total_count: float = 5.0) -> None:
         super().__init__(num_outputs)
         self.log_total_count = nn.Parameter(torch.full((num_outputs,), math.log(total_count)))
 
     def log_prob(self, latent: Float[Tensor, "*T B P"], y: Tensor) -> Float[Tensor, "*T B P_y"]:
-        """Log of the negative binomial, by the log odds g - log r."""
+        """Return the log of the negative binomial with log odds g - log r."""
         y = y.to(latent.dtype)
         r = self.log_total_count.exp()
         odds = latent - self.log_total_count
@@ -67,6 +63,6 @@ class NegativeBinomial(_Counts):
         return constant + y * odds - (y + r) * torch.nn.functional.softplus(odds)
 
     def predictive_terms(self, latent: Float[Tensor, "*T B P"]) -> tuple[Tensor, Tensor]:
-        """Mean exp(g) and variance."""
+        """Return mean exp(g) and variance exp(g) + exp(2 g) / r."""
         rate = latent.exp()
         return rate, rate + rate.square() * torch.exp(-self.log_total_count)

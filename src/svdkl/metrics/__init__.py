@@ -1,4 +1,4 @@
-"""How good and how trustworthy predictions are."""
+"""Measures of how good and how trustworthy predictions are."""
 
 from svdkl.metrics.calibration import (
     ReliabilityCurve,

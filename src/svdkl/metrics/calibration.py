@@ -1,4 +1,4 @@
-"""Whether probabilities mean what they say: of rows with confidence 0.8, eight of ten should be right.
+"""Calibration: of the rows with confidence 0.8, eight in ten should be right.
 
 Confidence is the probability of the most probable class.
 """
@@ -12,11 +12,11 @@ from svdkl.metrics.inputs import Floats, LabelledRows, labelled_rows, sums_by_gr
 
 
 class ReliabilityCurve(NamedTuple):
-    """A reliability diagram, bin by bin; NaN in bins without rows."""
+    """A reliability diagram, bin by bin, with NaN in bins without rows."""
 
-    confidence: Floats  # (bins,), mean
+    confidence: Floats  # mean confidence, (bins,)
     accuracy: Floats  # (bins,)
-    counts: Floats  # (bins,), rows, or their weight
+    counts: Floats  # number or weight of the rows, (bins,)
 
 
 def reliability_curve(
@@ -26,11 +26,16 @@ def reliability_curve(
     bins: Literal["width", "mass"] = "width",
     sample_weight: npt.ArrayLike | None = None,
 ) -> ReliabilityCurve:
-    """Mean confidence and accuracy of the rows in bins of confidence.
+    """Compute the mean confidence and the accuracy of the rows in each bin of confidence.
 
-    Bins of equal width are [0, 1/n), [1/n, 2/n), ..., [(n-1)/n, 1]. Bins of equal mass hold the same number (or
-    weight) of rows each, from the least confident up: rows on the border of two bins count in both by their share, and
-    rows of equal confidence are divided alike, so that their order plays no part.
+    Parameters
+    ----------
+    probabilities, labels, sample_weight
+        Class probabilities (rows, classes), labels from 0 (rows,), and one weight for each row.
+    num_bins, bins
+        Bins of equal "width" are [0, 1/n), [1/n, 2/n), ..., [(n-1)/n, 1]. Bins of equal "mass" each hold the same
+        number (or weight) of rows. Rows on a border count in both bins by their share, and rows of equal confidence are
+        divided alike, so that their order plays no part.
     """
     if num_bins < 1:
         raise ValueError(f"Expected num_bins of at least 1, got {num_bins}: 15 is usual.")
@@ -51,7 +56,10 @@ def expected_calibration_error(
     num_bins: int = 15,
     sample_weight: npt.ArrayLike | None = None,
 ) -> float:
-    """Mean distance between confidence and accuracy over bins of equal width, weighted by rows. Lower is better."""
+    """Compute the mean distance between confidence and accuracy over bins of equal width. Lower is better.
+
+    :func:`reliability_curve` explains the parameters. A bin counts by the number (or weight) of its rows.
+    """
     return _mean_gap(reliability_curve(probabilities, labels, num_bins, "width", sample_weight))
 
 
@@ -61,9 +69,9 @@ def adaptive_calibration_error(
     num_bins: int = 15,
     sample_weight: npt.ArrayLike | None = None,
 ) -> float:
-    """Mean distance between confidence and accuracy over bins of equal mass. Lower is better.
+    """Compute the mean distance between confidence and accuracy over bins of equal mass. Lower is better.
 
-    Of the most probable class, like ``expected_calibration_error``; not the mean over all classes.
+    :func:`reliability_curve` explains the parameters. Only the most probable class counts, not the mean over classes.
     """
     return _mean_gap(reliability_curve(probabilities, labels, num_bins, "mass", sample_weight))
 
@@ -74,14 +82,14 @@ def _mean_gap(curve: ReliabilityCurve) -> float:
 
 
 def _equal_width(rows: LabelledRows, num_bins: int) -> tuple[Floats, Floats, Floats]:
-    """Sums of weight, of confidence and of correct rows in each bin."""
+    """Sum weight, confidence and correct rows in each bin of equal width."""
     bins = np.minimum((rows.confidence * num_bins).astype(int), num_bins - 1)
     counts, confidence, correct = (sums_by_group(bins, terms, num_bins) for terms in _terms(rows))
     return counts, confidence, correct
 
 
 def _equal_mass(rows: LabelledRows, num_bins: int) -> tuple[Floats, Floats, Floats]:
-    """The same in bins of equal weight: differences of the sums up to each bin's end."""
+    """Sum weight, confidence and correct rows in each bin of equal weight: differences of sums up to its ends."""
     _, level = np.unique(rows.confidence, return_inverse=True)
     sums = [np.concatenate([[0.0], np.cumsum(sums_by_group(level, terms))]) for terms in _terms(rows)]
     ends = np.linspace(0, sums[0][-1], num_bins + 1)

@@ -9,7 +9,7 @@ from svdkl.metrics.inputs import Floats, Truths, labelled_rows, sums_by_group, w
 
 
 def accuracy(probabilities: npt.ArrayLike, labels: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> float:
-    """Share of rows whose most probable class, the first one of equals, is the label. Higher is better."""
+    """Compute the share of rows whose most probable class (the first of equals) is the label. Higher is better."""
     rows = labelled_rows(probabilities, labels, sample_weight)
     return weighted_mean(rows.correct, rows.weight)
 
@@ -17,21 +17,21 @@ def accuracy(probabilities: npt.ArrayLike, labels: npt.ArrayLike, sample_weight:
 def negative_log_probability(
     probabilities: npt.ArrayLike, labels: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None
 ) -> float:
-    """Mean of -log p(label), in nats. Lower is better.
+    """Compute the mean of -log p(label), in nats. Lower is better.
 
     Probabilities are kept above the smallest positive number of float64, so that a sure mistake costs much, not
     infinitely much.
     """
     rows = labelled_rows(probabilities, labels, sample_weight)
     chosen = rows.probabilities[np.arange(len(rows.labels)), rows.labels]
-    # Taken from 0, so that a perfect prediction costs 0 and not -0.
+    # We subtract from 0, so that a perfect prediction costs 0 and not -0.
     return 0.0 - weighted_mean(np.log(np.maximum(chosen, np.finfo(np.float64).tiny)), rows.weight)
 
 
 def brier_score(
     probabilities: npt.ArrayLike, labels: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None
 ) -> float:
-    """Mean over the rows of Σ_c (p_c − [c = label])², from 0 to 2. Lower is better.
+    """Compute the mean over the rows of Σ_c (p_c − [c = label])², from 0 to 2. Lower is better.
 
     For two classes it is twice the score of the second class's probability alone.
     """
@@ -42,11 +42,11 @@ def brier_score(
 
 
 def auroc(probabilities: npt.ArrayLike, labels: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> float:
-    """Area under the ROC curve: how probably a row of a class gets more of that class than another row.
+    """Area under the ROC curve. Higher is better.
 
-    Ties count half. Of two classes the second one's probability is the score; of more, the mean over the classes of
-    each one against the rest. Classes that no row or every row has have no area and are left out of the mean; where
-    none is left, the result is NaN. Higher is better.
+    It is the chance that a row of a class gets a larger probability of it than another row; ties count half. For two
+    classes that is the second class; for more we average over the classes, each against the rest. Classes that no row
+    or every row has are left out; if none is left, the result is NaN.
     """
     p, labels, weight = labelled_rows(probabilities, labels, sample_weight)
     classes = [1] if p.shape[1] == 2 else range(p.shape[1])
@@ -56,12 +56,12 @@ def auroc(probabilities: npt.ArrayLike, labels: npt.ArrayLike, sample_weight: np
 
 
 def aurc(probabilities: npt.ArrayLike, labels: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> float:
-    """Area under the risk-coverage curve, confidence being the largest probability. Lower is better.
+    """Area under the risk-coverage curve, with the largest probability as confidence. Lower is better.
 
-    The risk at coverage c is the error rate among the share c of the rows with the most confidence; its integral over
-    c from 0 to 1 is taken exactly. Rows of equal confidence are taken up together, each with their mean error, so that
-    their order plays no part. The mean of the risks at coverages 1/n, 2/n, ..., 1, also found under this name, differs
-    by O(log(n) / n), and changes when every row is counted twice.
+    The risk at coverage c is the error rate among the share c of the rows with the most confidence; we integrate it
+    exactly over c from 0 to 1. Rows of equal confidence enter together with their mean error, so that their order plays
+    no part. Others call the mean of the risks at coverages 1/n, 2/n, ..., 1 by this name; it differs by O(log(n) / n)
+    and changes when every row is counted twice.
     """
     rows = labelled_rows(probabilities, labels, sample_weight)
     _, level = np.unique(-rows.confidence, return_inverse=True)
@@ -75,7 +75,7 @@ def aurc(probabilities: npt.ArrayLike, labels: npt.ArrayLike, sample_weight: npt
 
 
 def ranking_area(scores: Floats, positive: Truths, weight: Floats) -> float:
-    """P(score of a positive > score of a negative) + P(equal) / 2; NaN where there are no positives or no negatives."""
+    """P(a positive scores above a negative) + P(equal) / 2; NaN where there are no positives or no negatives."""
     values, rank = np.unique(scores, return_inverse=True)
     positives = sums_by_group(rank, weight * positive, len(values))
     negatives = sums_by_group(rank, weight * ~positive, len(values))

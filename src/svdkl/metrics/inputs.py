@@ -1,7 +1,4 @@
-"""What metrics are given, as float64 arrays, or one sentence on what is wrong with it.
-
-Weighted sums and means.
-"""
+"""Checks that turn the inputs of metrics into float64 arrays, and weighted sums and means."""
 
 from typing import NamedTuple
 
@@ -14,7 +11,7 @@ Truths = npt.NDArray[np.bool_]
 
 
 class LabelledRows(NamedTuple):
-    """Class probabilities with their labels. Rows of weight 0 are left out."""
+    """Class probabilities, labels and weights of the rows whose weight is not 0."""
 
     probabilities: Floats  # (rows, classes)
     labels: Integers  # (rows,)
@@ -27,7 +24,7 @@ class LabelledRows(NamedTuple):
 
     @property
     def correct(self) -> Truths:
-        """Whether the most probable class, the first one of equals, is the label."""
+        """Whether the most probable class (the first of equals) is the label."""
         return self.probabilities.argmax(1) == self.labels
 
 
@@ -62,8 +59,7 @@ def labelled_rows(
 def aligned_rows(sample_weight: npt.ArrayLike | None, **arrays: npt.ArrayLike) -> tuple[Floats, ...]:
     """Check finite arrays of one shape, (rows,) or (rows, outputs), and return them with the weights (rows,) last.
 
-    One called ``std`` has to be above 0. The bounds of an interval, ``lower`` and ``upper``, may be infinite, but must
-    not be swapped.
+    ``std`` has to be above 0. The bounds ``lower`` and ``upper`` of an interval may be infinite, but not swapped.
     """
     checked = {name: np.asarray(values, dtype=np.float64) for name, values in arrays.items()}
     shape = checked["targets"].shape
@@ -91,7 +87,7 @@ def aligned_rows(sample_weight: npt.ArrayLike | None, **arrays: npt.ArrayLike) -
 def sampled_rows(
     samples: npt.ArrayLike, targets: npt.ArrayLike, sample_weight: npt.ArrayLike | None
 ) -> tuple[Floats, Floats, Floats]:
-    """Check two or more samples of each target, counted along the first axis."""
+    """Check that there are two or more samples of each target, counted along the first axis."""
     y, weight = aligned_rows(sample_weight, targets=targets)
     x = np.asarray(samples, dtype=np.float64)
     if x.shape[1:] != y.shape or len(x) < 2:
@@ -105,7 +101,7 @@ def sampled_rows(
 
 
 def scores(name: str, values: npt.ArrayLike) -> Floats:
-    """Check scores (rows,), which are only compared with each other: infinite ones are as good as any."""
+    """Check scores (rows,). Only their order matters, so they may be infinite."""
     checked = np.asarray(values, dtype=np.float64)
     if checked.ndim != 1 or checked.size == 0:
         raise ValueError(
@@ -116,14 +112,14 @@ def scores(name: str, values: npt.ArrayLike) -> Floats:
 
 
 def fraction(name: str, value: float) -> float:
-    """Check a number between 0 and 1, ends excluded."""
+    """Check that a number is between 0 and 1, ends excluded."""
     if not 0 < value < 1:
         raise ValueError(f"Expected {name} between 0 and 1, got {value}: write 95 % as 0.95.")
     return value
 
 
 def _refuse(wrong: Truths, values: npt.NDArray[np.generic], expected: str, way_out: str) -> None:
-    """Name the first value that is wrong, and its row."""
+    """Raise a ValueError that names the first wrong value and its row, if there is one."""
     if wrong.any():
         where = np.unravel_index(wrong.argmax(), wrong.shape)
         raise ValueError(f"Expected {expected}, got {values[where]} in row {where[0]}: {way_out}.")
@@ -145,10 +141,10 @@ def _weights(sample_weight: npt.ArrayLike | None, num_rows: int) -> Floats:
 
 
 def weighted_mean(values: Floats | Truths, weight: Floats) -> float:
-    """Mean over the outputs of a row, if there are several, then over the rows by their weight."""
+    """Average over the outputs of each row, then over the rows by their weight."""
     return float(np.average(values if values.ndim == 1 else values.mean(1), weights=weight))
 
 
 def sums_by_group(group: npt.NDArray[np.integer], terms: Floats, num_groups: int = 0) -> Floats:
-    """Sum of the terms in each group; the groups are numbered from 0."""
+    """Sum the terms in each group, where groups are numbered from 0."""
     return np.bincount(group, terms, num_groups).astype(np.float64, copy=False)

@@ -1,4 +1,4 @@
-"""How well a score tells rows from elsewhere (out of distribution) from rows like the training data.
+"""Metrics of a score that is to tell rows from elsewhere (out of distribution) from rows like the training data.
 
 A higher score means further out, as in ``Uncertainty.ood_score``.
 """
@@ -23,10 +23,10 @@ def auroc_ood(in_scores: npt.ArrayLike, out_scores: npt.ArrayLike) -> float:
 
 
 def fpr95(in_scores: npt.ArrayLike, out_scores: npt.ArrayLike) -> float:
-    """Share of rows from elsewhere that pass where at least 95 % of the rows from the distribution do.
+    """Share of rows from elsewhere that pass where 95 % of the distribution's rows pass. Lower is better.
 
-    Rows pass up to a threshold, itself included: the lowest score that lets 95 % pass. (The rows of the distribution
-    are the positives, as in the literature since Liang et al., 2018.) Lower is better.
+    Rows pass up to a threshold, itself included: the lowest score that lets 95 % pass. The distribution's rows are the
+    positives, as in the literature since Liang et al. (2018).
     """
     inside, outside = np.sort(scores("in_scores", in_scores)), scores("out_scores", out_scores)
     passing = math.ceil(0.95 * len(inside))

@@ -1,4 +1,4 @@
-"""All metrics by name, with unit and direction, and the usual ones at once."""
+"""A table of all metrics with unit and direction, and functions that compute the usual ones together."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,12 +23,12 @@ from svdkl.metrics.regression import (
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric and how to read its number."""
+    """A metric with its unit and direction."""
 
     name: str
     function: Callable[..., float]
-    unit: str  # "share" of rows, "nats", "probability", "squared probability", "target": the targets' unit
-    higher_is_better: bool | None  # None: best at the probability that an interval was made for
+    unit: str  # "share" of rows, "nats", "probability", "squared probability", or "target", the unit of the targets
+    higher_is_better: bool | None  # None: best where it equals the probability of the interval
     kind: Literal["classification", "regression", "ood"]
 
 
@@ -59,7 +59,7 @@ METRICS: dict[str, Metric] = {
 def evaluate_classification(
     probabilities: npt.ArrayLike, labels: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None
 ) -> dict[str, float]:
-    """Every classification metric by name. ``auroc`` is NaN where all labels are the same."""
+    """Compute every classification metric, by name. ``auroc`` is NaN where all labels are the same."""
     return {
         name: metric.function(probabilities, labels, sample_weight=sample_weight)
         for name, metric in METRICS.items()
@@ -70,7 +70,13 @@ def evaluate_classification(
 def evaluate_regression(
     mean: npt.ArrayLike, std: npt.ArrayLike, targets: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None
 ) -> dict[str, float]:
-    """Every metric of a Gaussian prediction by name; ``interval_coverage`` is that of the 95 % interval."""
+    """Compute every metric of a Gaussian prediction, by name; ``interval_coverage`` is for the 95 % interval.
+
+    Parameters
+    ----------
+    mean, std, targets, sample_weight
+        Arrays (rows,) or (rows, outputs), the std with the noise included; and one weight for each row.
+    """
     return {
         "rmse": rmse(mean, targets, sample_weight),
         "mae": mae(mean, targets, sample_weight),

@@ -1,4 +1,4 @@
-"""A temperature is one number that makes class probabilities as sure as hits and errors on other rows allow."""
+"""A temperature: one number that makes class probabilities as sure as held-out rows show that they may be."""
 
 import math
 
@@ -8,39 +8,27 @@ from scipy.optimize import minimize_scalar
 
 from svdkl.metrics.inputs import Floats
 
-LOG_RANGE = math.log(20.0)  # temperatures from 1/20 to 20 are tried
-# The deviation of log T before any row is seen. Where thousands of rows tell it, networks have temperatures of about
-# 0.87 to 1.19; some dozens of rows that are all predicted right would ask for a temperature of zero.
+LOG_RANGE = math.log(20.0)  # networks' temperatures are near 1: a search from 1/20 to 20 is wide enough
+# The deviation of log T under the prior, wider than networks need: by thousands of rows their temperatures are 0.87 to
+# 1.19. Without a prior, some dozens of rows that are all predicted right would ask for a temperature of zero.
 PRIOR_DEVIATION = 0.5
-SMALLEST = 1e-30  # probabilities in single precision may be exactly 0
+SMALLEST = 1e-30  # probabilities in single precision may be exactly 0, which has no logarithm
 
 
 class Temperature:
-    """The number T that turns probabilities p into p^(1/T), normalised (Guo et al., 2017).
+    """The number T, ``value``, that turns probabilities p into p^(1/T), normalised (Guo et al., 2017).
 
-    It changes how sure a model is, and never which class it finds most probable.
-
-    Attributes
-    ----------
-    value
-        T; above 1 it makes probabilities less sure, below 1 surer. It is 1 before :meth:`fit`.
+    It never changes which class is most probable: above 1 it makes a model less sure, below 1 surer.
     """
 
     def __init__(self) -> None:
         self.value = 1.0
 
     def fit(self, probabilities: npt.ArrayLike, labels: npt.ArrayLike) -> None:
-        """Choose the temperature of largest posterior probability, by rows that the model was not trained on.
+        """Choose the likeliest T by rows that training has not seen: class probabilities (rows, C), labels from 0.
 
         Under the normal prior on log T, the mean negative log probability of N rows is at most 2 (log T)² / N above the
         least one, where T is the likeliest temperature: with thousands of rows the prior changes no third digit.
-
-        Parameters
-        ----------
-        probabilities
-            Of all classes, (rows, C).
-        labels
-            The true classes, as numbers 0..C-1.
         """
         log_p, y = _log(probabilities), np.asarray(labels).astype(np.int64)
 

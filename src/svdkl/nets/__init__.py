@@ -1,4 +1,4 @@
-"""Networks from inputs x to features h: for rows of a table and for images."""
+"""Networks from inputs x, rows of a table or images, to features h."""
 
 from svdkl.nets.convnet import AlexNet, CifarQuick, LeNet
 from svdkl.nets.images import CropAndFlip, Standardise

@@ -1,7 +1,7 @@
-"""Plain convolutional networks: the references of Caffe that the paper starts from, and a small AlexNet.
+"""Plain convolutional networks: Caffe's reference networks, from which the paper starts, and a small AlexNet.
 
-Each turns images (B, K, H, W) of unit size into features (B, Q), which are what its last layer would read; that layer
-is the head's business.
+Each turns images (B, K, H, W) of unit variance into features (B, Q). The layer that would follow, from features to
+classes, is left to the head.
 """
 
 from collections.abc import Callable
@@ -13,20 +13,25 @@ from torch import nn
 from svdkl.nets.dropout import Dropout
 from svdkl.shapes import Float, Tensor
 
-HE = partial(nn.init.kaiming_normal_, nonlinearity="relu")  # keeps the size of rectified signals (He et al., 2015)
+HE = partial(nn.init.kaiming_normal_, nonlinearity="relu")  # keeps the variance of rectified signals (He et al., 2015)
 
 
-class LeNet(nn.Module):
+class _ConvNet(nn.Module):
+    """Layers that follow each other, from images to features."""
+
+    layers: nn.Sequential
+
+    def forward(self, x: Float[Tensor, "B K H W"]) -> Float[Tensor, "B Q"]:
+        """Return features of each image: at least 0, except CifarQuick's, which are of either sign."""
+        # Convolutions on CPUs are fastest with the channels of a pixel side by side in memory.
+        return self.layers(x.contiguous(memory_format=torch.channels_last))
+
+
+class LeNet(_ConvNet):
     """Caffe's LeNet for MNIST: two convolutions of 5 x 5 with max pooling, and a hidden layer.
 
-    As in the reference, there is no activation after the convolutions but the maximum.
-
-    Parameters
-    ----------
-    in_channels, image_size
-        K, and H = W.
-    out_features
-        Q, units of the hidden layer, which are rectified.
+    As in the reference, no activation follows the convolutions, only the maximum. ``image_size`` is H = W, and
+    ``out_features`` is Q, the rectified units of the hidden layer.
     """
 
     def __init__(self, in_channels: int = 1, image_size: int = 28, out_features: int = 500) -> None:
@@ -45,24 +50,14 @@ class LeNet(nn.Module):
         )
         start_weights(self, nn.init.xavier_uniform_)
 
-    def forward(self, x: Float[Tensor, "B K H W"]) -> Float[Tensor, "B Q"]:
-        """Features of each image, at least 0."""
-        return self.layers(pixel_by_pixel(x))
 
-
-class CifarQuick(nn.Module):
+class CifarQuick(_ConvNet):
     """Caffe's CIFAR-10 quick: three convolutions of 5 x 5 with overlapping pooling, and a linear hidden layer.
 
-    As in the reference, the first pooling takes maxima and comes before its activation, the other two take means after
-    theirs, windows that reach over the edge count what is there, and the hidden layer has no activation. Its weights
-    start by He's rule instead of the reference's small numbers, which are meant for pixels up to 255.
-
-    Parameters
-    ----------
-    in_channels, image_size
-        K, and H = W.
-    out_features
-        Q, units of the hidden layer.
+    As in the reference, the first pooling takes maxima before the activation, the other two take means after it,
+    windows at the edge count the pixels that exist, and the hidden layer has no activation. Weights start by He's rule,
+    not with the reference's small numbers, which are meant for pixels up to 255. ``image_size`` is H = W, and
+    ``out_features`` is Q, the units of the hidden layer.
     """
 
     def __init__(self, in_channels: int = 3, image_size: int = 32, out_features: int = 64) -> None:
@@ -87,26 +82,22 @@ class CifarQuick(nn.Module):
         )
         start_weights(self)
 
-    def forward(self, x: Float[Tensor, "B K H W"]) -> Float[Tensor, "B Q"]:
-        """Features of each image, of either sign."""
-        return self.layers(pixel_by_pixel(x))
 
-
-class AlexNet(nn.Module):
+class AlexNet(_ConvNet):
     """AlexNet (Krizhevsky et al., 2012) for images of 64 pixels: five convolutions and two hidden layers.
 
-    Widths are those of one of the original's two towers. The first convolution takes 5 x 5 pixels with stride 2 instead
-    of 11 x 11 with stride 4, hidden layers are smaller, and nothing is normalised across channels. Dropout comes before
-    each hidden layer, not after the last: the head sees its features whole.
+    It is as wide as one of the original's two towers. The first convolution takes 5 x 5 pixels with stride 2 instead of
+    11 x 11 with stride 4, hidden layers are smaller, and nothing is normalised across channels. Dropout comes before
+    each hidden layer and not after the last one, so the head sees all features.
 
     Parameters
     ----------
     in_channels, image_size
         K, and H = W.
     out_features
-        Q, units of the second hidden layer, which are rectified.
+        Q, the rectified units of the second hidden layer.
     dropout
-        Share of the hidden layers' inputs that is left out in training.
+        Share of the hidden layers' inputs that training leaves out.
     """
 
     def __init__(
@@ -129,18 +120,9 @@ class AlexNet(nn.Module):
         )
         start_weights(self)
 
-    def forward(self, x: Float[Tensor, "B K H W"]) -> Float[Tensor, "B Q"]:
-        """Features of each image, at least 0."""
-        return self.layers(pixel_by_pixel(x))
-
-
-def pixel_by_pixel(x: Float[Tensor, "B K H W"]) -> Float[Tensor, "B K H W"]:
-    """The same images with the channels of a pixel side by side in memory, as convolutions on a CPU are fastest."""
-    return x.contiguous(memory_format=torch.channels_last)
-
 
 def start_weights(net: nn.Module, rule: Callable[[Tensor], Tensor] = HE) -> None:
-    """Weights by a rule, laid out as the images are, and no biases."""
+    """Draw weights by a rule, set biases to zero, and lay weights out in memory as images are."""
     for module in net.modules():
         if isinstance(module, (nn.Conv2d, nn.Linear)):
             rule(module.weight)

@@ -1,4 +1,4 @@
-"""Dropout whose random numbers cost little on CPUs: torch's own take a seventh of a step of a network for tables."""
+"""Dropout with cheap random numbers on CPUs: torch's take a seventh of a training step of a network for tables."""
 
 import torch
 from torch import nn
@@ -7,9 +7,9 @@ from svdkl.shapes import Tensor
 
 
 class Dropout(nn.Module):
-    """Each number is zero with a chance, and divided by the chance of the other case otherwise; as it is in evaluation.
+    """In training, each number x becomes 0 with probability ``chance``, else x / (1 - chance).
 
-    Seeds come from torch's own generator, so ``torch.manual_seed`` decides which.
+    Seeds come from torch's own generator, so that ``torch.manual_seed`` makes runs repeatable.
     """
 
     def __init__(self, chance: float) -> None:
@@ -19,7 +19,7 @@ class Dropout(nn.Module):
         self.chance = chance
 
     def forward(self, x: Tensor) -> Tensor:
-        """Numbers with some of them zero."""
+        """Set some numbers to zero in training, and none in evaluation."""
         if not self.training or self.chance == 0:
             return x
         plain = x.device.type == "cpu" and x.dtype in (torch.float32, torch.float64) and self.chance < 1
@@ -30,5 +30,5 @@ class Dropout(nn.Module):
         return x * random_scales(x, self.chance)
 
     def extra_repr(self) -> str:
-        """What the module is printed with."""
+        """Describe the parameters for ``print``."""
         return f"chance={self.chance:g}"

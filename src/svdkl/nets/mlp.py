@@ -16,9 +16,18 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {
 
 
 class MLP(nn.Module):
-    """Linear layers with activations between them; the last one is linear, so its outputs are features or logits.
+    """Linear layers with activations between them. None follows the last layer: it gives features or logits.
 
     The paper's network d-1000-1000-500-50-c is ``MLP(d, (1000, 1000, 500), 50)`` with a head of c outputs.
+
+    Parameters
+    ----------
+    in_features, hidden, out_features
+        Widths of the input, of each hidden layer, and of the output.
+    activation
+        "relu", "gelu", "silu" or "tanh".
+    dropout
+        Chance of each hidden unit to be zero in training.
     """
 
     def __init__(
@@ -43,5 +52,5 @@ class MLP(nn.Module):
         self.layers = nn.Sequential(*layers)
 
     def forward(self, x: Float[Tensor, "B d"]) -> Float[Tensor, "B Q"]:
-        """Features of each row."""
+        """Return features of each row."""
         return self.layers(x)

@@ -1,27 +1,21 @@
-"""Residual networks for small images (He et al., 2016), in the form that they have for CIFAR-10."""
+"""Residual networks for small images (He et al., 2016), in the form that the paper has for CIFAR-10."""
 
 import torch
 from torch import nn
 from torch.nn.functional import pad
 
-from svdkl.nets.convnet import pixel_by_pixel, start_weights
+from svdkl.nets.convnet import start_weights
 from svdkl.shapes import Float, Tensor
 
 
 class ResNet(nn.Module):
-    """A convolution, three groups of residual blocks of which each halves the image and doubles the width, a mean.
+    """A convolution, three groups of residual blocks, and the mean over the image.
 
-    Shortcuts have no parameters (the paper's option A): where a block halves the image, they take every other pixel and
-    fill up the new channels with zeros.
+    The second and the third group halve the image and double the width. Shortcuts have no parameters (the paper's
+    option A): where a block halves the image, they take every other pixel and fill the new channels with zeros.
 
-    Parameters
-    ----------
-    depth
-        6 n + 2 layers, with the one that is left to the head; 20 for ResNet-20.
-    in_channels
-        K. Images may have any size.
-    width
-        Channels of the first group; Q is four times as many.
+    ``depth`` counts 6 n + 2 layers, the head as one: 20 for ResNet-20. The first group has ``width`` channels, and the
+    features are four times as many. Images may have any size.
     """
 
     def __init__(self, depth: int = 20, in_channels: int = 3, width: int = 16) -> None:
@@ -42,12 +36,12 @@ class ResNet(nn.Module):
         start_weights(self)
 
     def forward(self, x: Float[Tensor, "B K H W"]) -> Float[Tensor, "B Q"]:
-        """Features of each image, at least 0."""
-        return self.blocks(self.first(pixel_by_pixel(x))).mean((2, 3))
+        """Return features of each image, at least 0."""
+        return self.blocks(self.first(x.contiguous(memory_format=torch.channels_last))).mean((2, 3))
 
 
 class _Block(nn.Module):
-    """Two convolutions, added to what they read."""
+    """Two convolutions, whose result is added to their input."""
 
     def __init__(self, in_channels: int, out_channels: int, halves: bool) -> None:
         super().__init__()

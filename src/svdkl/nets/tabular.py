@@ -1,4 +1,4 @@
-"""Features of rows of a table: numbers, flags and category codes, side by side in one matrix, through one network."""
+"""A network for rows of a table, which are numbers, flags and category codes side by side in one matrix."""
 
 import math
 from collections.abc import Sequence
@@ -13,16 +13,15 @@ from svdkl.nets.mlp import ACTIVATIONS, MLP
 from svdkl.shapes import Float, Tensor
 from svdkl.tables.layout import Codes, Flag, Layout, Number
 
-MAX_EMBEDDING = 64
-NUM_FREQUENCIES = 16  # of each number, in the periodic encoding,
-FREQUENCY_SPREAD = 1.0  # in turns a unit of the scaled number, at the start
-
-# ------------------------------------------------------------------------------------------------ numeric encodings
+MAX_EMBEDDING = 64  # the longest embedding that "auto" chooses: larger ones cost memory and fit rare categories' noise
+NUM_FREQUENCIES = 16  # for each number in the periodic encoding: more resolve finer jumps and widen the first layer
+FREQUENCY_SPREAD = 1.0  # their deviation at the start, in turns a unit: a number is scaled to a few units
 
 
 class _Piecewise(nn.Module):
-    """Each number as its position in each of its bins, from 0 before the bin to 1 past it, all bins of all numbers
-    side by side: Σ_p w_p · clamp((x − left_p) / width_p, 0, 1) is any continuous function with kinks at the edges.
+    """Encode each number by its position in each of its bins, from 0 before the bin to 1 past it.
+
+    So Σ_p w_p · clamp((x − left_p) / width_p, 0, 1) is any continuous function with kinks at the edges.
     """
 
     number: Tensor
@@ -33,7 +32,7 @@ class _Piecewise(nn.Module):
         super().__init__()
         bins = [(i, low, high) for i, of_one in enumerate(numbers) for low, high in pairwise(of_one.edges)]
         number, left, right = zip(*bins) if bins else ((), (), ())
-        # Not part of the state: the layout, which is saved beside it, determines them.
+        # Buffers are no part of the state: the layout, which is saved beside it, determines them.
         self.register_buffer("number", torch.tensor(number, dtype=torch.long), persistent=False)
         self.register_buffer("left", torch.tensor(left), persistent=False)
         self.register_buffer("width", torch.tensor(right) - torch.tensor(left), persistent=False)
@@ -44,7 +43,7 @@ class _Piecewise(nn.Module):
 
 
 class _Periodic(nn.Module):
-    """Each number that has bins, and so more than two values, as sines and cosines of learned frequencies."""
+    """Encode each number with bins, and so more than two values, by sines and cosines of learned frequencies."""
 
     number: Tensor
 
@@ -61,7 +60,7 @@ class _Periodic(nn.Module):
 
 
 class _Levels(nn.Module):
-    """Which of its frequent values each number equals: no bin is so narrow that it tells 40 hours a week from 39."""
+    """Encode which of its frequent values each number equals: bins are too wide to tell 40 hours a week from 39."""
 
     number: Tensor
     level: Tensor
@@ -86,11 +85,9 @@ _ENCODINGS: dict[str, tuple[type[_Piecewise] | type[_Periodic] | type[_Levels], 
     "plain": (),
 }
 
-# ------------------------------------------------------------------------------------------------------ the network
-
 
 class _Blocks(nn.Module):
-    """An MLP whose layers are normalised row by row, or added to what they read, or both."""
+    """An MLP whose layers are normalised row by row, or added to their input, or both."""
 
     def __init__(
         self,
@@ -124,24 +121,23 @@ class _Blocks(nn.Module):
 
 
 class TabularNet(nn.Module):
-    """Features (B, Q) of the rows that a :class:`~svdkl.tables.encoder.TabularEncoder` gives (B, F).
+    """A network from the rows (B, F) of a :class:`~svdkl.tables.encoder.TabularEncoder` to features (B, Q).
 
     Parameters
     ----------
     layout
-        The encoder's; it fixes how the network reads each column.
+        The encoder's layout, which fixes how the network reads each column.
     hidden, out_features, activation, dropout
-        As of :class:`~svdkl.nets.mlp.MLP`.
+        The parameters of :class:`~svdkl.nets.mlp.MLP`.
     embedding_dim
         Size of the learned vectors of categories that are not one-hot; "auto" grows it with their number of values.
     encoding
         What stands beside the plain number: its place in each of its bins ("piecewise"), sines and cosines of learned
-        frequencies ("periodic"), both, or nothing ("plain"). With all but the last, also which of its frequent values
-        it equals.
+        frequencies ("periodic"), both, or nothing ("plain"). All but "plain" add which frequent value it equals.
     normalise
-        Layer normalisation before each activation. It sees one row at a time.
+        Whether layer normalisation, within each row, comes before each activation.
     residual
-        Whether a layer as wide as the one before it is added to that, instead of replacing it.
+        Whether a layer as wide as the one before it is added to that one's output instead of replacing it.
 
     Examples
     --------
@@ -175,7 +171,7 @@ class TabularNet(nn.Module):
         numbers = [(i, feature) for i, feature in places if isinstance(feature, Number)]
         codes = [(i, feature) for i, feature in places if isinstance(feature, Codes)]
         embedded = [(i, feature) for i, feature in codes if not feature.onehot]
-        # Code 0 has no level: values never seen before are all zeros, not a weight that was never trained.
+        # Code 0 has no level: a value never seen before is all zeros, not a weight that was never trained.
         levels = [(i, code) for i, feature in codes if feature.onehot for code in range(1, feature.cardinality)]
 
         self._register("number_columns", [i for i, _ in numbers])
@@ -199,7 +195,7 @@ class TabularNet(nn.Module):
         self.register_buffer(name, torch.tensor(columns, dtype=torch.long), persistent=False)
 
     def inputs(self, x: Float[Tensor, "B F"]) -> Float[Tensor, "B P"]:
-        """What the first layer reads: numbers, flags, bins, levels and embeddings of each row."""
+        """Return the input of the first layer: numbers, bins, flags, levels and embeddings of each row."""
         if x.dim() != 2 or x.shape[1] != len(self.layout):
             raise ValueError(
                 f"Expected rows of {len(self.layout)} encoded columns, got shape {tuple(x.shape)}: transform the table "
@@ -216,11 +212,12 @@ class TabularNet(nn.Module):
         return torch.cat(parts, 1)
 
     def forward(self, x: Float[Tensor, "B F"]) -> Float[Tensor, "B Q"]:
-        """Features of each row."""
+        """Return features of each row."""
         return self.layers(self.inputs(x))
 
 
 def _embedding(cardinality: int, embedding_dim: int | Literal["auto"]) -> nn.Embedding:
+    # fastai's rule of thumb for the length
     size = min(MAX_EMBEDDING, round(1.6 * cardinality**0.56)) if embedding_dim == "auto" else embedding_dim
     table = nn.Embedding(cardinality, size)
     with torch.no_grad():

@@ -4,12 +4,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
+from svdkl.estimators.base import DeepKernelEstimator
+from svdkl.estimators.examples import TableLike
+from svdkl.estimators.fitted import Fitted
 from svdkl.report.facts.all_facts import Facts, gather
 from svdkl.report.facts.findings import limits
 from svdkl.report.html import Section, bullets, contents, section, text, write_page_figures
-from svdkl.report.sections.gps import processes
+from svdkl.report.sections.gps import gaussian_processes
 from svdkl.report.sections.overview import cards, intended_use, subtitle, title
 from svdkl.report.sections.quality import calibration, meaning, metrics, mistakes
 from svdkl.report.sections.row_details import notable_rows
@@ -19,20 +21,20 @@ from svdkl.writing import written_whole
 
 
 def write_report(
-    estimator: Any,
-    X: Any,
-    y: Any,
-    path: Any,
-    run: Mapping[str, Any] | None = None,
-    classes: Sequence[Any] = (),
-    figures: Any = None,
+    estimator: DeepKernelEstimator | Fitted,
+    X: TableLike,
+    y: object,
+    path: str | Path,
+    run: Mapping[str, object] | None = None,
+    classes: Sequence[object] = (),
+    figures: str | Path | None = None,
 ) -> Path:
     """Write a page on a fitted estimator and how it does on test rows.
 
     Parameters
     ----------
     estimator
-        A fitted :class:`~svdkl.SVDKLClassifier` or :class:`~svdkl.SVDKLRegressor`.
+        A fitted :class:`~svdkl.SVDKLClassifier` or :class:`~svdkl.SVDKLRegressor`, or its ``fitted_``.
     X, y
         Rows that it was not trained on, and their targets.
     path
@@ -41,8 +43,8 @@ def write_report(
         Facts about the training that the page shows as they are: data file, target, seconds, seed, ...; ``target``
         also names the target, ``data`` stands under the title.
     classes
-        Classes, or names of targets, for each of which the covariance matrix of the process that drives it most is
-        shown; by default those of the most influential processes are.
+        Classes, or names of targets: for each, the page shows the covariance matrix of the GP that drives it most. By
+        default it shows the matrices of the most influential GPs.
     figures
         A folder to which each figure of the page is written as an SVG file, too.
 
@@ -50,6 +52,7 @@ def write_report(
     -------
     path
     """
+    fitted = _fitted(estimator)
     place = Path(path)
     if place.is_dir():
         raise ValueError(
@@ -60,7 +63,7 @@ def write_report(
         raise ValueError(f"Expected a folder to write the figures to, got the file {folder}: choose another path.")
     with _plain_errors(place):
         place.parent.mkdir(parents=True, exist_ok=True)  # what cannot be written need not be computed
-    page = render_report(gather(estimator, X, y, dict(run or {}), classes))
+    page = render_report(gather(fitted, X, y, dict(run or {}), classes))
     with _plain_errors(place), written_whole(place) as beside:
         beside.write_text(page, encoding="utf-8")
     if folder is not None:
@@ -71,7 +74,7 @@ def write_report(
 
 
 def render_report(facts: Facts) -> str:
-    """The page as text; the same facts give the same page."""
+    """Return the page as text; equal facts give equal pages."""
     parts = [
         intended_use(facts),
         metrics(facts),
@@ -83,7 +86,7 @@ def render_report(facts: Facts) -> str:
         Section("limits", "Limits", bullets(limits(facts.predictions, facts.columns))),
         data(facts),
         training(facts),
-        processes(facts),
+        gaussian_processes(facts),
         provenance(facts),
     ]
     style = files("svdkl.report").joinpath("style.css").read_text(encoding="utf-8")
@@ -97,6 +100,16 @@ def render_report(facts: Facts) -> str:
         f"<header><h1>{name}</h1><p>{text(subtitle(facts))}</p>{cards(facts)}</header>\n"
         f"{contents(parts)}\n<main>\n{body}\n</main>\n</body>\n</html>\n"
     )
+
+
+def _fitted(estimator: object) -> Fitted:
+    if isinstance(estimator, Fitted):
+        return estimator
+    if not isinstance(estimator, DeepKernelEstimator) or not hasattr(estimator, "fitted_"):
+        raise ValueError(
+            f"Expected a fitted SVDKLClassifier or SVDKLRegressor, got {type(estimator).__name__}: fit one first."
+        )
+    return estimator.fitted_
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""A table becomes typed columns, and these become one float32 matrix with a layout that describes its columns."""
+"""Tables of any kind become typed columns, and these become one float32 matrix with a layout."""
 
 from typing import TYPE_CHECKING
 

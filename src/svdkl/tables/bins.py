@@ -1,7 +1,4 @@
-"""What is to be predicted, in the form that the choice of bins needs it.
-
-Where the bins of the piecewise-linear encoding of a number begin and end, and which values stand on their own.
-"""
+"""Choose the bins of the piecewise-linear encoding of a number, and the values that stand on their own."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -14,12 +11,11 @@ from svdkl.tables.numbers import compress, robust_scale
 
 Task = Literal["classification", "regression"]
 
-MAX_CLASSES = 50  # the rarest of more classes count as one
-
-MIN_LEAF = 5  # rows that a bin has at least, where a tree chooses it,
-LEAVES = 2000  # and at least one in so many of all rows
-MOST_LEVELS = 128  # more values than that are a scale, not a list
-TAIL = 0.001  # share of rows on either side that may lie beyond the outermost edges
+MAX_CLASSES = 50  # a tree's time grows with the classes: the rarest of more count as one
+MIN_LEAF = 5  # fewest rows of a bin that a tree chooses: fewer show chance only
+LEAVES = 2000  # in large tables, such a bin holds at least one row in this many
+MOST_LEVELS = 128  # more frequent values than this are a scale, not a list
+TAIL = 0.001  # share of rows beyond the outermost edges on either side, so that far rows do not stretch a bin
 
 
 @dataclass(frozen=True)
@@ -31,7 +27,7 @@ class Target:
 
 
 def read_target(y: Any, num_rows: int, rows: Array, task: Task | None) -> Target:
-    """The targets of the chosen rows.
+    """Read the targets of the chosen rows.
 
     Without a task, targets that are text, booleans or whole numbers with at most 50 values are classes.
     """
@@ -49,11 +45,13 @@ def read_target(y: Any, num_rows: int, rows: Array, task: Task | None) -> Target
 
 
 def looks_like_classes(y: Array) -> bool:
-    """Whether targets are text, booleans or whole numbers with at most 50 values."""
+    """Return whether targets are text, booleans or whole numbers with at most 50 values."""
     column = read_array("y", y)
-    if column.storage != "number":
-        return True
-    distinct = np.unique(column.values)
+    return column.storage != "number" or are_class_numbers(np.unique(column.values))
+
+
+def are_class_numbers(distinct: Array) -> bool:
+    """Tell whether the distinct values of a target are few whole numbers, so that they may name classes."""
     return len(distinct) <= MAX_CLASSES and bool((distinct == np.round(distinct)).all())
 
 
@@ -70,7 +68,7 @@ def _classes(y: Array) -> Array:
 
 
 def _real(y: Array) -> Array:
-    """Real targets, scaled so that a few far ones do not attract all the edges."""
+    """Read real targets, scaled so that a few far ones do not attract all the edges."""
     column = read_array("y", y)
     if column.storage not in ("number", "boolean") or column.missing is not None:
         raise ValueError(
@@ -81,11 +79,11 @@ def _real(y: Array) -> Array:
 
 
 def choose_edges(z: npt.NDArray[np.float32], target: Target | None, num_bins: int) -> tuple[float, ...]:
-    """Edges of at most ``num_bins`` bins of a scaled number: increasing, and exact in float32.
+    """Choose the edges of at most ``num_bins`` bins of a scaled number: increasing, and exact in float32.
 
-    With a target, the inner edges are the thresholds of a small decision tree that predicts it from this number alone:
-    bins are narrow where the target changes. Without, bins hold equal shares of the rows, or one value each if there
-    are few. No edges where one straight line says it all, or nothing can be said.
+    With a target, the inner edges are the thresholds of a small decision tree that predicts the target from this number
+    alone: bins are narrow where the target changes. Without one, bins hold equal shares of the rows, or one value each
+    if there are few values. There are no edges if the number has at most two values, or the tree finds no threshold.
     """
     ordered = np.sort(z)
     distinct = ordered[np.flatnonzero(np.diff(ordered, prepend=-np.inf))]
@@ -108,10 +106,10 @@ def choose_edges(z: npt.NDArray[np.float32], target: Target | None, num_bins: in
 
 
 def choose_levels(z: npt.NDArray[np.float32], min_count: int) -> tuple[float, ...]:
-    """The values of a scaled number that are worth a weight of their own: those of at least ``min_count`` rows.
+    """Choose the values of a scaled number that get a weight of their own: those of at least ``min_count`` rows.
 
-    None where they would be most of a fine scale, or hold fewer than half of the rows, or are so few that the number
-    itself tells them apart.
+    There are none if these values are more than 128, hold fewer than half of the rows, or are at most two, which the
+    number itself tells apart.
     """
     values, counts = np.unique(z, return_counts=True)
     often = counts >= min_count
@@ -121,7 +119,7 @@ def choose_levels(z: npt.NDArray[np.float32], min_count: int) -> tuple[float, ..
 
 
 def _thresholds(z: npt.NDArray[np.float32], target: Target, num_bins: int) -> npt.NDArray[Any]:
-    # Imported here, since it takes a second and a fitted encoder does without.
+    # This import takes a second, and a fitted encoder does not need it.
     from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
     tree_type = DecisionTreeClassifier if target.by_class else DecisionTreeRegressor

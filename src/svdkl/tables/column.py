@@ -1,11 +1,11 @@
-"""One column of a table: its values as a numpy array, and which of them are missing."""
+"""A column of a table: its values as a numpy array, and which of them are missing."""
 
 import datetime
 import decimal
-import fractions
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
@@ -13,24 +13,25 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
+Index = npt.NDArray[np.int64]
 Storage = Literal["number", "boolean", "text", "category", "time"]
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column as it is stored.
+    """The values of a column, and which of them are missing.
 
     Attributes
     ----------
     storage
-        "category" is text that the table itself declares to be categories.
+        How the values are stored; "category" is text that the table itself declares to be categories.
     values
-        Numbers of any real type, booleans, datetime64[us], or for text and categories the positions of the values in
-        ``labels``, -1 where missing. What stands in the place of other missing values means nothing.
+        Numbers of any real type, booleans, or datetime64[us]: at a missing value they hold anything. For text and
+        categories, positions in ``labels``, -1 at a missing value.
     missing
-        Where values are missing; None where none is.
+        True at a missing value; None if no value is missing.
     labels
-        The values of text, each one once. Some may occur in no row.
+        The distinct values of text. Some may occur in no row.
     """
 
     name: str
@@ -41,12 +42,17 @@ class Column:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no value is there: then the storage tells nothing."""
+        """Whether all values are missing; the storage then tells nothing."""
         return len(self.values) == 0 or (self.missing is not None and bool(self.missing.all()))
+
+    def take(self, rows: Index) -> "Column":
+        """Return these rows, in this order. The labels stay what they are, so some may occur in no row."""
+        missing = None if self.missing is None else some(self.missing[rows])
+        return replace(self, values=self.values[rows], missing=missing)
 
 
 def read_array(name: str, values: Array) -> Column:
-    """A column from a numpy array of one dimension, whatever its type."""
+    """Read a column from a numpy array of one dimension, whatever its type."""
     match values.dtype.kind:
         case "i" | "u" | "f":
             return read_numbers(name, values)
@@ -67,7 +73,7 @@ def read_array(name: str, values: Array) -> Column:
 
 
 def read_numbers(name: str, values: Array, missing: Mask | None = None) -> Column:
-    """A column of numbers in which NaN stands for a missing value, beside those that are known to be missing."""
+    """Read a column of numbers; NaN is a missing value, and so is every value that the mask marks."""
     finite = np.isfinite(values) if values.dtype.kind == "f" else np.ones(1, np.bool_)
     if bool(finite.all()):
         return Column(name, "number", values, missing)
@@ -83,7 +89,7 @@ def read_numbers(name: str, values: Array, missing: Mask | None = None) -> Colum
 
 
 def read_text(name: str, values: Iterable[str], missing: Mask | None, storage: Storage = "text") -> Column:
-    """A column of text; where it is missing, the text means nothing."""
+    """Read a column of text; the text of a missing value means nothing."""
     places: dict[str, int] = {}
     codes = np.fromiter((places.setdefault(value, len(places)) for value in values), np.int32)
     if missing is not None:
@@ -92,19 +98,19 @@ def read_text(name: str, values: Iterable[str], missing: Mask | None, storage: S
 
 
 def written(value: Any) -> str:
-    """A value as text: whole numbers without a point, so that 2 and 2.0 are one category."""
+    """Write a value as text, whole numbers without a point: 2 and 2.0 are one category."""
     if isinstance(value, float | np.floating | decimal.Decimal) and value == value // 1:
         return str(int(value))
     return str(float(value)) if isinstance(value, float | np.floating) else str(value)
 
 
 def some(missing: Mask) -> Mask | None:
-    """The mask, or None where it is nowhere true."""
+    """Return the mask, or None if it is nowhere true."""
     return missing if bool(missing.any()) else None
 
 
 def complex_numbers(name: str) -> ValueError:
-    """The error for complex numbers."""
+    """Make the error for a column of complex numbers."""
     return ValueError(
         f"Expected real numbers in column {name!r}, got complex ones: give real and imaginary parts as two columns. "
         f"Complex data not supported."
@@ -112,7 +118,7 @@ def complex_numbers(name: str) -> ValueError:
 
 
 def unreadable(name: str, what: str) -> TypeError:
-    """The error for nested and other types that are not numbers, booleans, text or times."""
+    """Make the error for a column of nested or other values that are not numbers, booleans, text or times."""
     return TypeError(
         f"Expected numbers, booleans, text or times in column {name!r}, got {what}: each argument must be a string or "
         f"a number, so expand or drop the column."
@@ -122,26 +128,13 @@ def unreadable(name: str, what: str) -> TypeError:
 _KINDS: tuple[tuple[Storage, tuple[type, ...]], ...] = (
     ("boolean", (bool, np.bool_)),
     ("time", (datetime.date, np.datetime64)),
-    (
-        "number",
-        (
-            int,
-            float,
-            np.integer,
-            np.floating,
-            decimal.Decimal,
-            fractions.Fraction,
-            datetime.timedelta,
-            datetime.time,
-            np.timedelta64,
-        ),
-    ),
+    ("number", (Real, decimal.Decimal, datetime.timedelta, datetime.time, np.timedelta64)),
     ("text", (str,)),
 )
 
 
 def _read_objects(name: str, values: Array) -> Column:
-    """A column of Python objects, which may be of several types."""
+    """Read a column of Python objects, which may be of several types."""
     blanks = _blank_types()
     items = values.tolist()
     for kind in set(map(type, items)) - blanks:
@@ -170,7 +163,7 @@ def _read_objects(name: str, values: Array) -> Column:
 
 
 def _blank_types() -> set[type]:
-    """The types whose values are all missing. Pandas has two, and where it is not loaded there are none of those."""
+    """Return the types whose values are all missing: None's, and two of pandas where it is loaded."""
     pandas = sys.modules.get("pandas")
     return {type(None)} if pandas is None else {type(None), type(pandas.NA), type(pandas.NaT)}
 
@@ -185,7 +178,7 @@ def _kind_of(name: str, kind: type) -> Storage:
 
 
 def _naive(item: Any) -> Any:
-    """Times keep the hour that their own clock showed."""
+    """Drop the time zone of a time, which keeps the hour that its own clock showed."""
     return item.replace(tzinfo=None) if isinstance(item, datetime.datetime) else item
 
 

@@ -1,20 +1,20 @@
-"""A column of a table to its columns in the encoded matrix."""
+"""Encode a column of a table as columns of a float32 matrix."""
 
 import numpy as np
 import numpy.typing as npt
 
 from svdkl.tables.column import Array, Column, Mask
-from svdkl.tables.conversion import as_booleans, as_numbers, as_text, as_times
+from svdkl.tables.conversion import as_booleans, as_numbers, as_text, as_times, counts
 from svdkl.tables.numbers import compress, time_part
 from svdkl.tables.schema import BooleanColumn, CategoryColumn, ColumnSchema, IgnoredColumn, NumberColumn, TimeColumn
 
 Matrix = npt.NDArray[np.float32]
 
-BLOCK = 65_536  # rows at a time, which a processor's cache can hold
+BLOCK = 65_536  # rows encoded at a time: half a megabyte of float64, which fits into a processor's cache
 
 
 def encode_column(schema: ColumnSchema, column: Column, out: Matrix) -> None:
-    """Write the encoded columns into ``out`` (rows, number of them), each row on its own."""
+    """Encode a column into ``out`` (rows, number of encoded columns), each row on its own."""
     match schema:
         case NumberColumn():
             numbers = _expected(as_numbers(column), column, "numbers")
@@ -46,7 +46,7 @@ def encode_column(schema: ColumnSchema, column: Column, out: Matrix) -> None:
 
 
 def _write(out: Matrix, place: int, values: Array, missing: Mask | None, centre: float, scale: float) -> None:
-    """Scaled numbers; missing ones become 0, which is the median."""
+    """Write scaled numbers; missing ones become 0, which is the median."""
     for start in range(0, len(out), BLOCK):
         rows = slice(start, start + BLOCK)
         out[rows, place] = compress(values[rows], centre, scale)
@@ -68,10 +68,11 @@ def _expected(converted: Column | None, column: Column, kind: str) -> Column:
 
 
 def _unlike(column: Column, kind: str) -> str:
-    """The first label that cannot be read as that kind."""
+    """Return the first label of any row that cannot be read as that kind."""
     read = {"numbers": as_numbers, "times": as_times}.get(kind)
-    for label in column.labels:
+    labels = [column.labels[place] for place in np.flatnonzero(counts(column))]
+    for label in labels:
         one = Column(column.name, column.storage, np.zeros(1, np.int32), None, (label,))
         if read is None or read(one) is None:
             return label
-    return column.labels[0]
+    return labels[0]

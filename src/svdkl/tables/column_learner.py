@@ -1,4 +1,4 @@
-"""From a column to what has to be known of it: its kind, scale, bins, categories."""
+"""Learn how a column is encoded: its kind, scale, bins and categories."""
 
 from dataclasses import dataclass
 
@@ -19,14 +19,14 @@ from svdkl.tables.schema import (
     TimePart,
 )
 
-ENOUGH = 1000  # rows of a sample that have to hold a number, for the sample to tell its scale
-ROWS_A_COUNT = 20  # small tables need fewer rows of a value: one in so many
-STILL = 1e-9  # a coordinate on a circle that moves less than this does not vary
+ENOUGH = 1000  # fewest numbers in a sample that set the scale: with fewer, all rows set it
+ROWS_A_COUNT = 20  # in small tables, a category needs only one row in this many
+STILL = 1e-9  # a sine or cosine that varies less than this is constant: the rest is rounding
 
 
 @dataclass(frozen=True)
 class Sample:
-    """The rows that scales and bins are chosen from, and their targets."""
+    """Rows that scales and bins are chosen from, and their targets."""
 
     rows: npt.NDArray[np.int64]
     target: Target | None
@@ -34,7 +34,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Limits:
-    """How finely columns are told apart."""
+    """The options of an encoder that limit categories and bins."""
 
     max_categories: int
     min_count: int
@@ -42,7 +42,7 @@ class Limits:
 
 
 def fit_column(column: Column, sample: Sample, limits: Limits) -> ColumnSchema:
-    """The schema of one column."""
+    """Learn the schema of one column."""
     if column.is_empty:
         return IgnoredColumn(column.name, "empty")
     if column.storage == "text":
@@ -93,7 +93,7 @@ def _fit_parts(column: Column, present: Array, sample: Sample, limits: Limits) -
 def _fit_numbers(
     values: Array, missing: Array | None, sample: Sample, limits: Limits, scaled: bool = False
 ) -> tuple[float, float, tuple[float, ...], tuple[float, ...]]:
-    """Centre, scale, edges and levels; a number that is scaled already keeps its scale."""
+    """Learn centre, scale, edges and levels; numbers that are scaled already have centre 0 and scale 1."""
     held = np.ones(len(sample.rows), np.bool_) if missing is None else ~missing[sample.rows]
     numbers = values[sample.rows[held]].astype(np.float64)
     centre, scale = 0.0, 1.0

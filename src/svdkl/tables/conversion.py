@@ -1,4 +1,4 @@
-"""A column in another storage, where that loses nothing: text that is numbers or times, and back."""
+"""Convert a column to another storage where nothing is lost: text to numbers or times, numbers to text."""
 
 import math
 import re
@@ -13,7 +13,7 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?)?")
 
 
 def as_numbers(column: Column) -> Column | None:
-    """The column as numbers, or None if it holds anything else."""
+    """Convert a column to numbers; None if it holds anything else."""
     if column.storage in ("number", "boolean"):
         return column
     if column.is_empty:
@@ -24,7 +24,7 @@ def as_numbers(column: Column) -> Column | None:
 
 
 def as_times(column: Column) -> Column | None:
-    """The column as times, or None if it holds anything else. Text has to be ISO 8601 without a time zone."""
+    """Convert a column to times; None if it holds anything else. Text must be ISO 8601 without a time zone."""
     if column.storage == "time":
         return column
     if column.is_empty:
@@ -35,7 +35,7 @@ def as_times(column: Column) -> Column | None:
 
 
 def as_booleans(column: Column) -> Column | None:
-    """The column as booleans, or None if it holds anything but those, 0 and 1."""
+    """Convert a column to booleans; None if it holds anything but booleans, 0 and 1."""
     if column.storage == "boolean":
         return column
     if column.is_empty:
@@ -49,10 +49,10 @@ def as_booleans(column: Column) -> Column | None:
 
 
 def as_text(column: Column, labels: Sequence[str]) -> Column | None:
-    """The column as text, or None if it holds anything else.
+    """Convert a column to text; None if it holds anything else.
 
-    Numbers and booleans count as text if some of the labels are numbers or booleans written as text: parts of a table
-    read from a file may look more numeric than the whole.
+    Numbers and booleans become text if some of the labels look like numbers or booleans: in a part of a file, a column
+    of text may hold only such labels.
     """
     if column.storage in ("text", "category"):
         return column
@@ -68,18 +68,18 @@ def as_text(column: Column, labels: Sequence[str]) -> Column | None:
 
 
 def counts(column: Column) -> Array:
-    """How many rows have each label of a column of text."""
+    """Count how many rows have each label of a column of text."""
     return np.bincount(column.values + 1, minlength=len(column.labels) + 1)[1:]
 
 
 def _parsed(column: Column, storage: Storage, read: Callable[[str], Any], values: Array) -> Column | None:
-    """The column with each label read, or None at the first one that cannot be. Labels of no row do not matter."""
+    """Convert a column by its labels; None if one of them cannot be read. Labels that no row has do not matter."""
     for place in np.flatnonzero(counts(column)).tolist():
         value = read(column.labels[place])
         if value is None:
             return None
         values[place] = value
-    # Missing values, at -1, may be anything.
+    # Missing values have the code -1, the last label: they may hold anything.
     return Column(column.name, storage, values[column.values], column.missing)
 
 

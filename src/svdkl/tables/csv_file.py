@@ -1,15 +1,12 @@
-"""What is wrong with a CSV file that could not be read, and in which line: found by reading it again, slowly.
-
-A table in a CSV file, which has to be read as a whole before the types of its columns are known.
-"""
+"""Read a table from a CSV file: one pass finds the types of its columns, another one reads their values."""
 
 import csv
 import gzip
+import io
+import zlib
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from io import BufferedIOBase
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,30 +15,30 @@ import pyarrow.csv
 from svdkl.tables.parquet_files import check_names, chosen_names, tables_of
 
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
-SHOWN = 60  # characters of a value in a message
+SHOWN = 60  # characters of a line in a message, so that it fits on a screen
 
 CSV_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
-BLOCK = 4 * 2**20  # bytes that are parsed at a time
-# Types that text is tried as, the narrowest first.
+BLOCK = 4 * 2**20  # bytes parsed at a time: no line may be longer than a block
+# The narrowest type comes first: a column gets the first one that all of its values fit.
 KINDS = (pa.int64(), pa.float64(), pa.bool_(), pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC"))
 BOOLEANS = pa.array(["true", "True", "TRUE", "false", "False", "FALSE", "1", "0"])
-TRIMMED = (pa.int64(), pa.float64(), pa.date32())
+TRIMMED = (pa.int64(), pa.float64(), pa.date32())  # the reader skips blanks around their values
 
 
 def explain(path: Path, delimiter: str, error: Exception) -> ValueError | OSError:
-    """The refusal for a file on which the reader failed with this error."""
+    """Find what is wrong with a file that could not be read, and in which line, by reading it again, slowly."""
     if isinstance(error, PermissionError | FileNotFoundError | IsADirectoryError):
         return OSError(f"Expected to read {path}, but that failed ({error.strerror}): check the path.")
     try:
         found = _foreign_encoding(path) or _uneven_row(path, delimiter)
-    except (OSError, EOFError):
+    except (EOFError, OSError, zlib.error):
         return ValueError(f"Expected a whole gzip file, got {path}, which is cut off or damaged: get it once more.")
     reason = " ".join(str(error).split()).rstrip(".")
     return found or ValueError(f"Expected a whole CSV file, got {path}, which cannot be read ({reason}).")
 
 
 def looks_like_numbers(names: Sequence[str]) -> bool:
-    """Whether a line that should hold names holds numbers only."""
+    """Return whether a line that should hold names holds only numbers."""
     try:
         return bool([float(name) for name in names])
     except ValueError:
@@ -83,22 +80,22 @@ def _uneven_row(path: Path, delimiter: str) -> ValueError | None:
     return None
 
 
-def _bytes(path: Path) -> BufferedIOBase:
+def _bytes(path: Path) -> gzip.GzipFile | io.BufferedReader:
     return gzip.open(path, "rb") if path.name.lower().endswith(".gz") else path.open("rb")
 
 
 class CsvFile:
-    """One table in a CSV file with names in its first line: UTF-8, commas (tabs in ``.tsv``), perhaps gzipped.
+    """A table in a CSV file with names in its first line: UTF-8, commas (tabs in ``.tsv``), perhaps gzipped.
 
-    Empty cells and what pandas and pyarrow take for missing (``NA``, ``NaN``, ``null``, ``N/A``, ...) are missing, in
-    columns of text too. A column has the narrowest type that all of its values have, wherever in the file they stand:
-    whole numbers, numbers, booleans (true, false), dates, times, else text. To find that out the file is read once,
-    in parts, when types or rows are first asked for.
+    Empty cells and the words that pandas and pyarrow take for missing (``NA``, ``NaN``, ``null``, ``N/A``, ...) are
+    missing, in columns of text too. A column has the narrowest type that fits all of its values: whole numbers,
+    numbers, booleans (true, false), dates, times, else text. Opening the file reads its names only; the types are
+    found once, in one pass over all rows, when types or rows are first asked for.
 
     Attributes
     ----------
     names
-        Of the columns.
+        The names of the columns.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -106,9 +103,12 @@ class CsvFile:
         if self.path.stat().st_size == 0:
             raise ValueError(f"Expected a table, got {self.path}, which is empty: check what wrote it.")
         try:
-            with self._open(None) as reader:
-                self.names: tuple[str, ...] = tuple(reader.schema.names)
-        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            with _bytes(self.path) as file:
+                lines = io.TextIOWrapper(file, "utf-8-sig", newline="")
+                self.names = tuple(next(row for row in csv.reader(lines, delimiter=self._delimiter) if row))
+        except StopIteration as error:
+            raise explain(self.path, self._delimiter, ValueError("Empty CSV file")) from error
+        except (csv.Error, zlib.error, EOFError, OSError, UnicodeDecodeError) as error:
             raise explain(self.path, self._delimiter, error) from error
         check_names(self.path, self.names)
         if looks_like_numbers(self.names):
@@ -124,47 +124,50 @@ class CsvFile:
 
     @property
     def schema(self) -> pa.Schema:
-        """Names and types of the columns."""
+        """The names and types of the columns."""
         return self._scan[0]
 
     @property
     def num_rows(self) -> int:
-        """Rows of the table."""
+        """The number of rows."""
         return self._scan[1]
 
     def read(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """The table, or some of its columns in this order."""
-        names = chosen_names(self.path, self.names, columns)
-        return pa.Table.from_batches(list(self._stream(names)), self._schema_of(names))
+        """Read the table, or some of its columns in this order."""
+        schema = self._schema_of(columns)
+        return pa.Table.from_batches(list(self._stream(schema)), schema)
 
     def batches(self, columns: Sequence[str] | None = None, rows: int = 65_536) -> Iterator[pa.Table]:
-        """The table in parts of so many rows, of which memory holds about one."""
-        names = chosen_names(self.path, self.names, columns)
-        return tables_of(self._stream(names), self._schema_of(names), rows)
+        """Yield the table in parts of so many rows; memory holds about one of them."""
+        schema = self._schema_of(columns)
+        return tables_of(self._stream(schema), schema, rows)
 
-    def _schema_of(self, names: list[str]) -> pa.Schema:
-        return pa.schema([self.schema.field(name) for name in names])
+    def _schema_of(self, columns: Sequence[str] | None) -> pa.Schema:
+        return pa.schema([self.schema.field(name) for name in chosen_names(self.path, self.names, columns)])
 
-    def _stream(self, names: list[str]) -> Iterator[pa.RecordBatch]:
+    def _stream(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """Parse the columns of a schema, block by block."""
+        zipped = self.path.name.lower().endswith(".gz")
         try:
-            with self._open(self._schema_of(names)) as reader:
+            with pyarrow.csv.open_csv(
+                pa.input_stream(self.path, compression="gzip" if zipped else None),
+                pyarrow.csv.ReadOptions(block_size=BLOCK),
+                pyarrow.csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
+                pyarrow.csv.ConvertOptions(column_types=schema, include_columns=schema.names, strings_can_be_null=True),
+            ) as reader:
                 yield from reader
         except (pa.ArrowException, OSError) as error:
             raise explain(self.path, self._delimiter, error) from error
 
     @cached_property
     def _scan(self) -> tuple[pa.Schema, int]:
-        """The narrowest types, and the number of rows."""
+        """The narrowest type of each column, and the number of rows."""
         fitting: dict[str, tuple[pa.DataType, ...]] = dict.fromkeys(self.names, (pa.null(), *KINDS))
         rows = 0
-        try:
-            with self._open(pa.schema([(name, pa.string()) for name in self.names])) as reader:
-                for batch in reader:
-                    rows += batch.num_rows
-                    for name, column in zip(self.names, batch.columns):
-                        fitting[name] = tuple(kind for kind in fitting[name] if _fits(column, kind))
-        except (pa.ArrowException, OSError) as error:
-            raise explain(self.path, self._delimiter, error) from error
+        for batch in self._stream(pa.schema([(name, pa.string()) for name in self.names])):
+            rows += batch.num_rows
+            for name, column in zip(self.names, batch.columns):
+                fitting[name] = tuple(kind for kind in fitting[name] if _fits(column, kind))
         if rows == 0:
             raise ValueError(
                 f"Expected rows below the names of the columns in {self.path}, got none: check what wrote it."
@@ -175,25 +178,13 @@ class CsvFile:
     def _delimiter(self) -> str:
         return "\t" if self.path.name.lower().endswith((".tsv", ".tsv.gz")) else ","
 
-    def _open(self, schema: pa.Schema | None) -> Any:
-        """A reader of the columns of a schema; of all as they seem to be without one."""
-        names = None if schema is None else schema.names
-        zipped = self.path.name.lower().endswith(".gz")
-        return pyarrow.csv.open_csv(
-            pa.input_stream(self.path, compression="gzip" if zipped else None),
-            pyarrow.csv.ReadOptions(block_size=BLOCK),
-            pyarrow.csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
-            pyarrow.csv.ConvertOptions(column_types=schema, include_columns=names, strings_can_be_null=True),
-        )
-
 
 def _fits(texts: pa.Array, kind: pa.DataType) -> bool:
-    """Whether a reader will take them for values of this kind."""
+    """Return whether the reader can read all of these texts as this type."""
     if kind == pa.null():
         return texts.null_count == len(texts)
     if kind == pa.bool_():
         return bool(pc.all(pc.is_in(texts.drop_null(), BOOLEANS)).as_py())
-    # Readers pass over the blanks around numbers and dates, which are rare, but not around times.
     return _casts(texts, kind) or (kind in TRIMMED and _casts(pc.utf8_trim(texts, " \t"), kind))
 
 

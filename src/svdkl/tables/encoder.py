@@ -1,4 +1,4 @@
-"""Tables to matrices: fitted once, then the same for every table with the same columns."""
+"""Encode tables as float32 matrices, each one in the way that was learned from one table."""
 
 import warnings
 from typing import Any
@@ -10,34 +10,35 @@ from svdkl.shapes import Float, Tensor
 from svdkl.tables.bins import Task, read_target
 from svdkl.tables.column_encoder import encode_column
 from svdkl.tables.column_learner import Limits, Sample, fit_column
-from svdkl.tables.frames import Table, open_table
 from svdkl.tables.layout import Layout
 from svdkl.tables.schema import IgnoredColumn, Schema
+from svdkl.tables.table import Table, open_table
 
 FORMAT = "svdkl tabular encoder, version 1"
-SAMPLE = 100_000  # rows that scales and bins are chosen from,
-SMALLEST_SAMPLE = 10_000  # fewer in tables of many columns, but not below this,
-CELLS = 10_000_000  # so that a sample holds at most about so many values
+SAMPLE = 100_000  # most rows that scales and bins are chosen from: enough for 64 bins, and quickly sorted
+SMALLEST_SAMPLE = 10_000  # the sample of a table of very many columns: still some 150 rows for each of 64 bins
+LEAST = {"max_onehot": 0, "max_categories": 1, "min_count": 1, "num_bins": 2, "seed": 0}  # values of the options
+CELLS = 10_000_000  # values of a larger sample: more columns leave fewer rows, so that the time stays the same
 
 
 class TabularEncoder:
-    """One float32 matrix from a table of numbers, booleans, text and times.
+    """Encode a table of numbers, booleans, text and times as one float32 matrix.
 
     Numbers are centred at the median and scaled by quantiles, with far tails compressed; categories become codes; times
-    become numbers. :attr:`layout` says what each column of the matrix is, for
-    :class:`~svdkl.nets.tabular.TabularNet`. A row is encoded the same whatever the other rows are.
+    become numbers. :attr:`layout` describes each column of the matrix, for :class:`~svdkl.nets.tabular.TabularNet`.
+    The encoding of a row does not depend on the other rows.
 
     Parameters
     ----------
     max_onehot
-        Categories with at most so many codes are one-hot in the network, others are embedded.
+        A column of categories with at most this many codes is one-hot in the network, others are embedded.
     max_categories, min_count
         A category column keeps its most frequent values, those seen at least ``min_count`` times (in tables of fewer
         than 20 ``min_count`` rows, in one row of 20); the rest share the code of unknown values.
     num_bins
-        Of the piecewise-linear encoding, at most.
+        The most bins of the piecewise-linear encoding of a number.
     seed
-        Of the sample that scales and bins of large tables are chosen from.
+        The seed of the sample that scales and bins of large tables are chosen from.
 
     Examples
     --------
@@ -49,12 +50,7 @@ class TabularEncoder:
     """
 
     def __init__(
-        self,
-        max_onehot: int = 32,
-        max_categories: int = 1000,
-        min_count: int = 10,
-        num_bins: int = 64,
-        seed: int = 0,
+        self, max_onehot: int = 32, max_categories: int = 1000, min_count: int = 10, num_bins: int = 64, seed: int = 0
     ) -> None:
         self.max_onehot = max_onehot
         self.max_categories = max_categories
@@ -65,21 +61,21 @@ class TabularEncoder:
 
     @property
     def schema(self) -> Schema:
-        """What was learned of each column."""
+        """The encoding of each column of the table."""
         if self.schema_ is None:
             raise ValueError("Expected a fitted encoder, got one that has seen no table yet: call fit first.")
         return self.schema_
 
     @property
     def layout(self) -> Layout:
-        """What each column of the matrix is."""
+        """The columns of the matrix."""
         return Layout(self.schema.features(self.max_onehot))
 
     def fit(self, X: Any, y: Any = None, task: Task | None = None) -> "TabularEncoder":
-        """Learn the columns of a table.
+        """Learn the encoding of a table, which may be a :class:`~svdkl.tables.table.Table`.
 
-        With targets, bins are chosen so that they tell the targets apart. Where no task is named, whole numbers of at
-        most 50 values, text and booleans are classes.
+        With targets, bins are chosen so that they tell the targets apart. Without a task, targets that are text,
+        booleans or whole numbers of at most 50 values are classes.
         """
         self._check_options()
         if task not in (None, "classification", "regression"):
@@ -90,7 +86,7 @@ class TabularEncoder:
         rows = self._sample(table)
         sample = Sample(rows, None if y is None else read_target(y, table.num_rows, rows, task))
         limits = Limits(self.max_categories, self.min_count, self.num_bins)
-        columns = tuple(fit_column(table.read(i), sample, limits) for i in range(len(table.names)))
+        columns = tuple(fit_column(table.column(i), sample, limits) for i in range(len(table.names)))
         schema = Schema(columns, table.named)
         if not schema.features(self.max_onehot):
             raise ValueError(
@@ -101,7 +97,7 @@ class TabularEncoder:
         return self
 
     def transform(self, X: Any) -> Float[Tensor, "B F"]:
-        """The matrix of a table with the same columns; in any order, if they have names."""
+        """Encode a table with the same columns; in any order, if they have names."""
         schema, table = self.schema, open_table(X)
         places = self._places(schema, table)
         widths = [len(column.features(self.max_onehot)) for column in schema.columns]
@@ -109,40 +105,33 @@ class TabularEncoder:
         matrix = np.empty((table.num_rows, ends[-1]), np.float32)
         for column, place, width, end in zip(schema.columns, places, widths, ends):
             if width:
-                encode_column(column, table.read(place), matrix[:, end - width : end])
+                encode_column(column, table.column(place), matrix[:, end - width : end])
         return torch.from_numpy(matrix)
 
     def to_json(self) -> dict[str, Any]:
-        """Options and schema as plain dictionaries, lists, texts, numbers and booleans."""
+        """Write options and schema as dictionaries, lists, texts, numbers and booleans."""
         return {"format": FORMAT, "options": self._options(), "schema": self.schema.to_json()}
 
     @classmethod
     def from_json(cls, data: Any) -> "TabularEncoder":
-        """The fitted encoder that :meth:`to_json` was called on."""
+        """Read a fitted encoder that :meth:`to_json` has written."""
         if not isinstance(data, dict) or data.get("format") != FORMAT or set(data) != {"format", "options", "schema"}:
             raise ValueError(f"Expected the JSON of a fitted encoder ({FORMAT!r}), got something else.")
         options = data["options"]
-        if not isinstance(options, dict) or set(options) != set(cls()._options()):
-            raise ValueError(f"Expected the encoder's options {', '.join(cls()._options())}, got {options!r}.")
+        if not isinstance(options, dict) or set(options) != set(LEAST):
+            raise ValueError(f"Expected the encoder's options {', '.join(LEAST)}, got {options!r}.")
         encoder = cls(**options)
         encoder._check_options()
         encoder.schema_ = Schema.from_json(data["schema"])
         return encoder
 
     def _options(self) -> dict[str, int]:
-        return {
-            "max_onehot": self.max_onehot,
-            "max_categories": self.max_categories,
-            "min_count": self.min_count,
-            "num_bins": self.num_bins,
-            "seed": self.seed,
-        }
+        return {name: getattr(self, name) for name in LEAST}
 
     def _check_options(self) -> None:
-        least = {"max_onehot": 0, "max_categories": 1, "min_count": 1, "num_bins": 2, "seed": 0}
         for name, value in self._options().items():
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least[name]:
-                raise ValueError(f"Expected {name} to be a whole number of at least {least[name]}, got {value!r}.")
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < LEAST[name]:
+                raise ValueError(f"Expected {name} to be a whole number of at least {LEAST[name]}, got {value!r}.")
 
     def _sample(self, table: Table) -> np.ndarray[Any, np.dtype[np.int64]]:
         size = min(SAMPLE, max(SMALLEST_SAMPLE, CELLS // len(table.names)))
@@ -151,7 +140,7 @@ class TabularEncoder:
         return np.sort(np.random.default_rng(self.seed).choice(table.num_rows, size, replace=False, shuffle=False))
 
     def _places(self, schema: Schema, table: Table) -> list[int]:
-        """Where each column of the schema stands in the table; 0 for those that are ignored and not there."""
+        """Find each column of the schema in the table; 0 for ignored columns that are not there."""
         if not (schema.named and table.named):
             if len(table.names) != len(schema.columns):
                 raise ValueError(

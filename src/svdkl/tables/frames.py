@@ -1,13 +1,12 @@
-"""Any table, seen as named columns that are read one at a time.
+"""Read the columns of numpy, pandas, polars and pyarrow tables.
 
-Columns of pandas, polars and pyarrow tables. The libraries are never imported here unless the table is theirs.
+A library is never imported here unless the table is its own.
 """
 
 import sys
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 
@@ -17,62 +16,75 @@ SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 
 @dataclass(frozen=True)
-class Table:
-    """The columns of a table.
+class Frame:
+    """A table of one library, as it was given. The columns of arrays are called x0, x1, ..."""
 
-    Attributes
-    ----------
-    named
-        Whether the names are the table's own. Arrays have none: their columns are called x0, x1, ...
-    read
-        Gives the column at a position; nothing is copied before that.
-    """
-
+    library: Literal["numpy", "pandas", "polars", "pyarrow"]
+    table: Any
     names: tuple[str, ...]
-    num_rows: int
-    named: bool
-    read: Callable[[int], Column]
+
+    @property
+    def num_rows(self) -> int:
+        """The number of rows."""
+        return int(self.table.shape[0])
+
+    def read(self, place: int) -> Column:
+        """Convert the column at a place."""
+        name = self.names[place]
+        match self.library:
+            case "numpy":
+                return read_array(name, self.table[:, place])
+            case "pandas":
+                return read_pandas(name, self.table.iloc[:, place])
+            case "polars":
+                return read_polars(name, self.table.to_series(place))
+            case "pyarrow":
+                return read_arrow(name, self.table.column(place))
+
+    def cut(self, rows: Array | slice) -> "Frame":
+        """Cut out these rows; a slice copies nothing."""
+        if self.library == "pyarrow" and not isinstance(rows, slice):
+            return replace(self, table=self.table.take(rows))
+        return replace(self, table=self.table.iloc[rows] if self.library == "pandas" else self.table[rows])
 
 
-def open_table(X: Any) -> Table:
-    """The columns of a numpy array, a pandas or polars DataFrame, a pyarrow Table, or nested sequences."""
-    table = _open(X)
-    if not table.names:
+def open_frame(X: Any) -> Frame:
+    """Recognise a table and check the names of its columns."""
+    frame = _recognise(X)
+    if not frame.names:
         raise ValueError(
-            f"Expected a table with at least one column, got 0 feature(s) (shape=({table.num_rows}, 0)) while a "
+            f"Expected a table with at least one column, got 0 feature(s) (shape=({frame.num_rows}, 0)) while a "
             f"minimum of 1 is required."
         )
-    twice = [name for name, count in Counter(table.names).items() if count > 1]
+    twice = [name for name, count in Counter(frame.names).items() if count > 1]
     if twice:
         raise ValueError(f"Expected a name of its own for each column, got {twice[0]!r} more than once: rename it.")
-    return table
+    return frame
 
 
-def _open(X: Any) -> Table:
+def _recognise(X: Any) -> Frame:
     # A table of a library can only come from a program that has loaded the library.
     pandas, polars, pyarrow = (sys.modules.get(name) for name in ("pandas", "polars", "pyarrow"))
     if pandas is not None and isinstance(X, pandas.DataFrame):
-        names = tuple(str(name) for name in X.columns)
-        return Table(names, len(X), True, lambda i: read_pandas(names[i], X.iloc[:, i]))
+        return Frame("pandas", X, tuple(str(name) for name in X.columns))
     if polars is not None:
         if isinstance(X, polars.LazyFrame):
             raise TypeError("Expected a table in memory, got a polars LazyFrame: call its collect() first.")
         if isinstance(X, polars.DataFrame):
-            columns = tuple(X.columns)
-            return Table(columns, X.height, True, lambda i: read_polars(columns[i], X.to_series(i)))
+            return Frame("polars", X, tuple(X.columns))
     if pyarrow is not None:
         if isinstance(X, pyarrow.RecordBatch):
             X = pyarrow.Table.from_batches([X])
         if isinstance(X, pyarrow.Table):
-            fields = tuple(X.column_names)
-            return Table(fields, X.num_rows, True, lambda i: read_arrow(fields[i], X.column(i)))
+            return Frame("pyarrow", X, tuple(X.column_names))
     sparse = sys.modules.get("scipy.sparse")
     if sparse is not None and sparse.issparse(X):
         raise TypeError("Expected a dense table, got a sparse matrix: convert it with X.toarray().")
-    return _open_array(X)
+    array = _read_cells(X)
+    return Frame("numpy", array, tuple(f"x{i}" for i in range(array.shape[1])))
 
 
-def _open_array(X: Any) -> Table:
+def _read_cells(X: Any) -> Array:
     try:
         array = np.asarray(X)
     except ValueError as error:
@@ -87,12 +99,11 @@ def _open_array(X: Any) -> Table:
         )
     if array.dtype.kind == "U" and not isinstance(X, np.ndarray):
         array = np.asarray(X, dtype=object)  # numpy has made text of the numbers beside text
-    names = tuple(f"x{i}" for i in range(array.shape[1]))
-    return Table(names, array.shape[0], False, lambda i: read_array(names[i], array[:, i]))
+    return array
 
 
 def read_pandas(name: str, series: Any) -> Column:
-    """A column of a pandas DataFrame."""
+    """Read a column of a pandas DataFrame."""
     pandas, dtype = sys.modules["pandas"], series.dtype
     if isinstance(dtype, np.dtype | pandas.SparseDtype):
         return read_array(name, series.to_numpy())
@@ -118,7 +129,7 @@ def read_pandas(name: str, series: Any) -> Column:
 
 
 def read_polars(name: str, series: Any) -> Column:
-    """A column of a polars DataFrame."""
+    """Read a column of a polars DataFrame."""
     polars, dtype = sys.modules["polars"], series.dtype
     missing = series.is_null().to_numpy() if series.null_count() else None
     if dtype == polars.Null:
@@ -149,7 +160,7 @@ def read_polars(name: str, series: Any) -> Column:
 
 
 def read_arrow(name: str, chunks: Any) -> Column:
-    """A column of a pyarrow Table."""
+    """Read a column of a pyarrow Table."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -184,14 +195,14 @@ def _read_dictionary(name: str, chunks: Any, storage: Storage) -> Column:
     import pyarrow.compute as pc
 
     array = chunks.unify_dictionaries().combine_chunks()
-    if isinstance(array, pa.ChunkedArray):  # of no chunks
+    if isinstance(array, pa.ChunkedArray):  # there were no chunks
         return read_text(name, [], None, storage)
     codes = pc.fill_null(array.indices.cast(pa.int64()), -1).to_numpy()
     return _with_labels(name, codes, array.dictionary.to_pylist(), storage)
 
 
 def _with_labels(name: str, codes: Array, labels: list[Any], storage: Storage) -> Column:
-    """A column from positions in a list of labels, below zero where missing."""
+    """Read a column from positions in a list of labels; they are below zero where values are missing."""
     # Labels may be missing themselves, and two of them the same text, such as 1 and 1.0.
     texts = [None if label is None or label != label else written(label) for label in labels]
     distinct = read_array(name, np.array(texts, dtype=object))

@@ -1,4 +1,4 @@
-"""What the columns of an encoded table are, as frozen values that are plain JSON when written down."""
+"""Describe the columns of an encoded matrix by frozen values that can be written as JSON."""
 
 import math
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from typing import Any, ClassVar, get_args, get_type_hints
 
 @dataclass(frozen=True)
 class Number:
-    """A scaled number; with edges, also to be read bin by bin; with levels, also by which of them it equals."""
+    """A column of scaled numbers; ``edges`` are those of its bins, ``levels`` its frequent values."""
 
     name: str
     edges: tuple[float, ...] = ()
@@ -33,7 +33,7 @@ class Flag:
 
 @dataclass(frozen=True)
 class Codes:
-    """Whole numbers from 0, which stands for values too rare to be told apart, to ``cardinality`` - 1."""
+    """A column of whole numbers from 0 to ``cardinality`` - 1; 0 stands for all rare and unknown values."""
 
     name: str
     cardinality: int
@@ -46,28 +46,28 @@ Feature = Number | Flag | Codes
 
 @dataclass(frozen=True)
 class Layout:
-    """What each column of an encoded matrix (rows, F) is."""
+    """The columns of an encoded matrix (rows, F)."""
 
     features: tuple[Feature, ...]
 
     def __len__(self) -> int:
-        """F."""
+        """Return the number of columns, F."""
         return len(self.features)
 
     def to_json(self) -> list[Any]:
-        """Plain lists, dictionaries, texts and numbers."""
+        """Write the layout as lists, dictionaries, texts and numbers."""
         return [record_to_json(feature) for feature in self.features]
 
     @classmethod
     def from_json(cls, data: Any) -> "Layout":
-        """The layout that :meth:`to_json` was called on."""
+        """Read a layout that :meth:`to_json` has written."""
         if not isinstance(data, list):
             raise ValueError(f"Expected a layout as a list of columns, got {type(data).__name__}.")
         return cls(tuple(record_from_json({kind.kind: kind for kind in get_args(Feature)}, part) for part in data))
 
 
 def record_to_json(record: Any) -> dict[str, Any]:
-    """A frozen dataclass as a dictionary with its kind first."""
+    """Write a frozen dataclass as a dictionary with its kind first."""
     plain = {field.name: _to_plain(getattr(record, field.name)) for field in fields(record)}
     return {"kind": record.kind, **plain}
 
@@ -79,7 +79,7 @@ def _to_plain(value: Any) -> Any:
 
 
 def record_from_json(kinds: Mapping[str, type[Any]], data: Any) -> Any:
-    """The dataclass that such a dictionary stands for; one with other keys or types is refused."""
+    """Read a dataclass from such a dictionary; refuse other keys and types."""
     if not isinstance(data, dict) or data.get("kind") not in kinds:
         got = repr(data.get("kind")) if isinstance(data, dict) else type(data).__name__
         raise ValueError(f"Expected a column of kind {', '.join(kinds)}, got {got}: the file is damaged or foreign.")

@@ -1,30 +1,27 @@
-"""Numbers of any size to numbers of the size of one, in a way that far tails do not disturb.
-
-Times as numbers: how long ago, and where in the day, the week and the year.
-"""
+"""Scale numbers to a size of about one, whatever their tails, and turn times into numbers."""
 
 import numpy as np
 import numpy.typing as npt
 
 from svdkl.tables.column import Array
 
-LINEAR = 3.0  # how many scales from the centre the tails begin
-LARGEST = 1e300
-# Shares of the rows left out on either side, and the distance between those two quantiles of a standard normal. The
-# outer pairs serve columns with most rows at one value, for which the inner ones coincide.
+LINEAR = 3.0  # scales from the centre to the tails: a normal distribution has 99.7 % of its rows within
+LARGEST = 1e300  # below the largest float, 1.8e308, so that sums of few such numbers stay finite
+# Each pair: the share of rows left out on either side, and the distance between these two quantiles of a standard
+# normal distribution. If most rows have one value, the first quantiles coincide, and a later pair is used.
 RANGES = ((0.05, 3.290), (0.01, 4.653), (0.001, 6.180), (0.0, 6.180))
 
-DAY = 86_400_000_000  # microseconds
-MONDAY = 3  # days from Monday to 1970-01-01
+DAY = 86_400_000_000  # microseconds of a day
+MONDAY = 3  # 1970-01-01 was a Thursday, three days after a Monday
 CYCLES = ("hour", "weekday", "month")
 PARTS = ("elapsed", *(f"{cycle} {function}" for cycle in CYCLES for function in ("sin", "cos")))
 
 
 def robust_scale(ordered: npt.NDArray[np.float64]) -> tuple[float, float]:
-    """Centre and scale of sorted values: their median, and what would be the standard deviation of normal ones.
+    """Return centre and scale of sorted values: the median, and the standard deviation that quantiles suggest.
 
-    Of two different values, the more frequent one is the centre and their distance the scale, so that they become 0 and
-    1, or -1 and 0. Values that are all equal have scale 1.
+    If there are only two different values, the more frequent one is the centre and their distance the scale: they
+    become 0 and 1, or -1 and 0. If all values are equal, the scale is 1.
     """
     last = len(ordered) - 1
     centre, low, high = float(ordered[last // 2]), float(ordered[0]), float(ordered[-1])
@@ -32,7 +29,7 @@ def robust_scale(ordered: npt.NDArray[np.float64]) -> tuple[float, float]:
         return centre, _positive(high - low)
     for share, width in RANGES:
         rank = int(share * last)
-        # Divided first, since the distance of two numbers can exceed the largest one.
+        # We divide first, since the distance between two floats can exceed the largest float.
         scale = float(ordered[last - rank]) / width - float(ordered[rank]) / width
         if scale > 0:
             return centre, scale
@@ -44,9 +41,9 @@ def _positive(scale: float) -> float:
 
 
 def compress(values: Array, centre: float, scale: float) -> npt.NDArray[np.float32]:
-    """(x - centre) / scale within three scales, and beyond that growing like a logarithm.
+    """Scale numbers to t = (x - centre) / scale, which beyond three scales grows only like a logarithm.
 
-    Increasing and twice continuously differentiable: the tail is 3 + asinh(t - 3).
+    The function is increasing and twice continuously differentiable: the tail is 3 + asinh(t - 3).
     """
     with np.errstate(over="ignore"):
         t = (values.astype(np.float64) - centre) / scale
@@ -58,9 +55,9 @@ def compress(values: Array, centre: float, scale: float) -> npt.NDArray[np.float
 
 
 def time_part(times: Array, part: str) -> npt.NDArray[np.float64]:
-    """One number for each datetime64[us]: seconds since 1970, or a coordinate on the circle of a cycle.
+    """Return one number for each datetime64[us]: seconds since 1970, or the sine or cosine of a cycle.
 
-    Weekdays and months turn in steps, the hour runs on within the day.
+    Weekdays and months turn in steps; the hour changes continuously within the day.
     """
     microseconds = times.astype(np.int64)
     if part == "elapsed":

@@ -1,23 +1,23 @@
-"""Tables cut out of a stream of record batches, and what is checked of the names of their columns.
-
-A table in one Parquet file, or in all that a folder holds.
-"""
+"""Read a table from a Parquet file, or from all Parquet files of a folder."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from difflib import get_close_matches
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from svdkl.errors import suggestion
+
 PARQUET_SUFFIXES = (".parquet", ".pq")
-READ_BYTES = 2**20  # of a column at a time
+READ_BYTES = 2**20  # read of a column at a time: without a limit, Arrow reads whole row groups ahead into memory
 
 
 def tables_of(batches: Iterable[pa.RecordBatch], schema: pa.Schema, rows: int) -> Iterator[pa.Table]:
-    """Tables of so many rows each, the last one of fewer; little more than one is held at a time."""
+    """Cut record batches into tables of so many rows, the last one of fewer; memory holds about one of them."""
     held: list[pa.RecordBatch] = []
     for batch in batches:
         while batch.num_rows:
@@ -32,7 +32,7 @@ def tables_of(batches: Iterable[pa.RecordBatch], schema: pa.Schema, rows: int) -
 
 
 def check_names(path: Path, names: Sequence[str]) -> None:
-    """Refuse names that are missing or not unique."""
+    """Refuse names that are empty or not unique."""
     if "" in names:
         raise ValueError(
             f"Expected a name for each column of {path}, got none for column {names.index('') + 1}: name it, or write "
@@ -46,7 +46,7 @@ def check_names(path: Path, names: Sequence[str]) -> None:
 
 
 def chosen_names(path: Path, names: Sequence[str], columns: Sequence[str] | None) -> list[str]:
-    """The columns that are asked for, all if none are; refused if they are not there."""
+    """Return the names that are asked for, or all of them for None; refuse unknown names."""
     if columns is None:
         return list(names)
     for column in columns:
@@ -55,21 +55,27 @@ def chosen_names(path: Path, names: Sequence[str], columns: Sequence[str] | None
     return list(columns)
 
 
-def suggestion(name: str, names: Sequence[str], most: int = 10) -> str:
-    """What may have been meant by a name that is none of these."""
-    lowered = {known.lower(): known for known in names}
-    near = get_close_matches(name.lower(), lowered, 1)
-    if near:
-        return f"the nearest name is {lowered[near[0]]!r}"
-    shown = ", ".join(map(repr, names[:most]))
-    return f"there are {shown}" + (f" and {len(names) - most} more" if len(names) > most else "")
-
-
 def plain_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Categories as their values, decimals as floats."""
+    """Convert categories to their values, and decimals to floats."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     return column.cast(pa.float64()) if pa.types.is_decimal(column.type) else column
+
+
+def values_of(table: pa.Table, name: str) -> npt.NDArray[Any]:
+    """Return a column as an array."""
+    values: npt.NDArray[Any] = plain_column(table.column(name)).to_numpy()
+    return values
+
+
+def refuse_missing(column: pa.ChunkedArray, target: str, start: int = 0) -> None:
+    """Raise a ValueError if a target is missing in a part of a table that starts at this row."""
+    missing = column.is_null(nan_is_null=True)
+    if pc.any(missing).as_py():
+        raise ValueError(
+            f"Expected a target in all rows, got {pc.sum(missing).as_py():,} missing values of {target!r}, the first "
+            f"in row {start + pc.index(missing, True).as_py() + 1:,}: drop these rows first."
+        )
 
 
 class Group(NamedTuple):
@@ -86,13 +92,13 @@ class ParquetFiles:
     Parameters
     ----------
     path
-        A file, or a folder: then its files and those of its folders, in the order of their names, except what starts
-        with ``.`` or ``_``. All have the same columns.
+        A file, or a folder. Files in the folder and its subfolders are read in the order of their names, except where
+        a name starts with ``.`` or ``_``. All must have the same columns.
 
     Attributes
     ----------
     names, schema, num_rows
-        Of the whole table.
+        Column names, column types and number of rows of the whole table.
     groups
         All row groups, in the order of the rows.
     """
@@ -110,11 +116,11 @@ class ParquetFiles:
             raise ValueError(f"Expected a table with at least one row, got none in {self.path}: check what wrote it.")
 
     def read(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """The table, or some of its columns in this order."""
+        """Read the table, or some of its columns in this order."""
         return pa.concat_tables([self.read_group(group, columns) for group in self.groups])
 
     def read_group(self, group: Group, columns: Sequence[str] | None = None) -> pa.Table:
-        """One row group."""
+        """Read one row group."""
         names = chosen_names(self.path, self.names, columns)
         try:
             table = _open(group.file).read_row_group(group.index, columns=names)
@@ -123,28 +129,28 @@ class ParquetFiles:
         return table.select(names).cast(self._schema_of(names))
 
     def blocks(self, group: Group, columns: Sequence[str], rows: int) -> Iterator[pa.Table]:
-        """One row group in parts of so many rows, however large it is."""
-        try:
-            for batch in _open(group.file).iter_batches(rows, row_groups=[group.index], columns=list(columns)):
-                yield pa.Table.from_batches([batch]).select(list(columns)).cast(self._schema_of(columns))
-        except (pa.ArrowException, OSError) as error:
-            raise _damaged(group.file) from error
+        """Yield one row group, however large, in parts of so many rows."""
+        return map(pa.Table.from_batches, ([batch] for batch in self._stream(group.file, columns, rows, [group.index])))
 
     def batches(self, columns: Sequence[str] | None = None, rows: int = 65_536) -> Iterator[pa.Table]:
-        """The table in parts of so many rows. Memory holds about one part, however large the row groups are."""
+        """Yield the table in parts of so many rows; memory holds about one, however large the row groups are."""
         names = chosen_names(self.path, self.names, columns)
-        return tables_of(self._stream(names, rows), self._schema_of(names), rows)
+        files = dict.fromkeys(group.file for group in self.groups)
+        batches = (batch for file in files for batch in self._stream(file, names, rows))
+        return tables_of(batches, self._schema_of(names), rows)
 
-    def _stream(self, names: list[str], rows: int) -> Iterator[pa.RecordBatch]:
-        for file in dict.fromkeys(group.file for group in self.groups):
-            try:
-                for batch in _open(file).iter_batches(rows, columns=names):
-                    yield batch.select(names).cast(self._schema_of(names))
-            except (pa.ArrowException, OSError) as error:
-                raise _damaged(file) from error
+    def _stream(
+        self, file: Path, names: Sequence[str], rows: int, groups: list[int] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        names = list(names)
+        try:
+            for batch in _open(file).iter_batches(rows, row_groups=groups, columns=names):
+                yield batch.select(names).cast(self._schema_of(names))
+        except (pa.ArrowException, OSError) as error:
+            raise _damaged(file) from error
 
     def _schema_of(self, names: Sequence[str]) -> pa.Schema:
-        """One schema for all files, which may differ in whether a column can have missing values."""
+        """Return one schema for all files: they may differ in whether a column can have missing values."""
         return pa.schema([self.schema.field(name) for name in names])
 
     def _files(self) -> list[Path]:
@@ -182,7 +188,6 @@ def _open(file: Path) -> pq.ParquetFile:
     try:
         if file.stat().st_size == 0:
             raise ValueError(f"Expected a Parquet file, got {file}, which is empty: write it once more.")
-        # Else whole row groups, or files, are read ahead into memory.
         return pq.ParquetFile(file, pre_buffer=False, buffer_size=READ_BYTES)
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):

@@ -1,7 +1,4 @@
-"""What was learned of each column of a table: frozen values that are plain JSON when written down.
-
-What an encoder makes of a column, for people to read.
-"""
+"""Describe how each column of a table is encoded, by frozen values that can be written as JSON."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,16 +10,16 @@ from svdkl.tables.numbers import PARTS
 
 @dataclass(frozen=True)
 class NumberColumn:
-    """Numbers, scaled by :func:`~svdkl.tables.numbers.compress`.
+    """A column of numbers, scaled by :func:`~svdkl.tables.numbers.compress`.
 
     Attributes
     ----------
     varies
-        Whether there are two different numbers. If not, all that the column tells is where it is missing.
+        Whether there are two different numbers. If not, the column tells only which values are missing.
     edges, levels
-        Of the bins, and the frequent values, in scaled coordinates.
+        Edges of the bins, and frequent values, both scaled.
     missing
-        Whether values were missing, so that a flag says where they are.
+        Whether values were missing; then a flag says where they are.
     """
 
     name: str
@@ -38,13 +35,13 @@ class NumberColumn:
         _check_scale(self.name, self.scale)
 
     def features(self, max_onehot: int) -> list[Feature]:
-        """The encoded columns."""
+        """List the encoded columns."""
         return [Number(self.name, self.edges, self.levels)] * self.varies + _missing_flag(self)
 
 
 @dataclass(frozen=True)
 class BooleanColumn:
-    """Booleans; ``usual``, the more frequent of the two, stands in for missing ones."""
+    """A column of booleans; ``usual``, the more frequent of the two, takes the place of missing ones."""
 
     name: str
     varies: bool
@@ -53,15 +50,13 @@ class BooleanColumn:
     kind: ClassVar[str] = "boolean"
 
     def features(self, max_onehot: int) -> list[Feature]:
-        """The encoded columns."""
+        """List the encoded columns."""
         return [Flag(self.name)] * self.varies + _missing_flag(self)
 
 
 @dataclass(frozen=True)
 class CategoryColumn:
-    """Categories: code 0 for rare and unknown values, then one for each label, then one for missing values if there
-    were any.
-    """
+    """A column of categories: code 0 for rare and unknown values, one for each label, one for missing values if any."""
 
     name: str
     labels: tuple[str, ...]
@@ -70,18 +65,18 @@ class CategoryColumn:
 
     @property
     def missing_code(self) -> int:
-        """The code of missing values: that of unknown ones if none were missing."""
+        """The code of missing values: 0, as for unknown ones, if none were missing."""
         return len(self.labels) + 1 if self.missing else 0
 
     def features(self, max_onehot: int) -> list[Feature]:
-        """The encoded columns."""
+        """List the encoded columns."""
         cardinality = 1 + len(self.labels) + self.missing
         return [Codes(self.name, cardinality, cardinality <= max_onehot)]
 
 
 @dataclass(frozen=True)
 class TimePart:
-    """A number read off a time (:mod:`svdkl.tables.numbers`), scaled as numbers are."""
+    """A part of a time, such as its hour, as a scaled number (see :mod:`svdkl.tables.numbers`)."""
 
     part: str
     centre: float
@@ -98,7 +93,7 @@ class TimePart:
 
 @dataclass(frozen=True)
 class TimeColumn:
-    """Times, as those parts of them that vary."""
+    """A column of times, encoded by the parts that vary."""
 
     name: str
     parts: tuple[TimePart, ...]
@@ -106,22 +101,21 @@ class TimeColumn:
     kind: ClassVar[str] = "time"
 
     def features(self, max_onehot: int) -> list[Feature]:
-        """The encoded columns."""
-        return [Number(f"{self.name} {part.part}", part.edges, part.levels) for part in self.parts] + _missing_flag(
-            self
-        )
+        """List the encoded columns."""
+        parts = [Number(f"{self.name} {part.part}", part.edges, part.levels) for part in self.parts]
+        return [*parts, *_missing_flag(self)]
 
 
 @dataclass(frozen=True)
 class IgnoredColumn:
-    """A column that tells nothing, and why."""
+    """A column that is left out, and the reason."""
 
     name: str
     reason: str
     kind: ClassVar[str] = "ignored"
 
     def features(self, max_onehot: int) -> list[Feature]:
-        """The encoded columns: none."""
+        """Return no encoded columns."""
         return []
 
 
@@ -130,22 +124,22 @@ ColumnSchema = NumberColumn | BooleanColumn | CategoryColumn | TimeColumn | Igno
 
 @dataclass(frozen=True)
 class Schema:
-    """The columns of a table in their order; ``named`` tells whether the table had names of its own."""
+    """The columns of a table in their order; ``named`` says whether the table had names of its own."""
 
     columns: tuple[ColumnSchema, ...]
     named: bool
 
     def features(self, max_onehot: int) -> tuple[Feature, ...]:
-        """The encoded columns of all columns."""
+        """List the encoded columns of the whole table."""
         return tuple(feature for column in self.columns for feature in column.features(max_onehot))
 
     def to_json(self) -> dict[str, Any]:
-        """Plain dictionaries, lists, texts, numbers and booleans."""
+        """Write the schema as dictionaries, lists, texts, numbers and booleans."""
         return {"named": self.named, "columns": [record_to_json(column) for column in self.columns]}
 
     @classmethod
     def from_json(cls, data: Any) -> "Schema":
-        """The schema that :meth:`to_json` was called on."""
+        """Read a schema that :meth:`to_json` has written."""
         if not isinstance(data, dict) or set(data) != {"named", "columns"} or not isinstance(data["named"], bool):
             raise ValueError("Expected a schema with 'named' and 'columns', got something else: the file is damaged.")
         if not isinstance(data["columns"], Sequence):
@@ -164,7 +158,7 @@ def _missing_flag(column: NumberColumn | BooleanColumn | TimeColumn) -> list[Fea
 
 
 def encoding_in_words(column: ColumnSchema, max_onehot: int) -> str:
-    """How a column is shown to the network."""
+    """Say in words how a column is encoded for the network."""
     match column:
         case NumberColumn(varies=True):
             words = ["scaled by quantiles"]

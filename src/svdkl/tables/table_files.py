@@ -1,4 +1,4 @@
-"""Tables in files: Parquet, alone or a folder of them, and CSV."""
+"""Open a table in a file, by the ending of its name: Parquet, a folder of Parquet files, or CSV."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ TableFile = ParquetFiles | CsvFile
 
 
 def open_table_file(path: str | Path) -> TableFile:
-    """The table in a file, or in a folder of Parquet files. Only names are read so far."""
+    """Open the table in a file or in a folder of Parquet files; no row is read yet."""
     path = Path(path)
     if path.is_dir():
         return ParquetFiles(path)

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 from svdkl.doors import door
 
 if TYPE_CHECKING:
-    from svdkl.estimators.run import RunConfig, run
+    from svdkl.estimators.run import run
+    from svdkl.estimators.run_config import RunConfig
     from svdkl.training.batches import Rows
     from svdkl.training.checkpoint import Checkpoint
     from svdkl.training.config import TrainingConfig
@@ -25,7 +26,7 @@ __getattr__ = door(
         "fit_held_out_evidence": "svdkl.training.evidence",
         "train": "svdkl.training.recipe",
         # A run is made of estimators, which lie above this room; launchers know it by this name.
-        "RunConfig": "svdkl.estimators.run",
+        "RunConfig": "svdkl.estimators.run_config",
         "run": "svdkl.estimators.run",
     },
 )

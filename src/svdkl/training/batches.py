@@ -50,6 +50,7 @@ class Source(ABC):
 
     num_rows: int  # N, of all workers together
     device: torch.device
+    waited: float = 0.0  # seconds that training has waited for rows so far
 
     @property
     def facts(self) -> dict[str, int]:

@@ -80,7 +80,7 @@ class ParquetRows(Source):
         self._function: Callable[[Tensor], Tensor] | None = None
 
     @property
-    def waited(self) -> float:
+    def waited(self) -> float:  # type: ignore[override]
         """Seconds that training has waited for rows so far."""
         return sum(self._waits)
 

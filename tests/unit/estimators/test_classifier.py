@@ -20,8 +20,9 @@ from sklearn.exceptions import NotFittedError
 from torch import nn
 
 from svdkl import SVDKLClassifier, SVDKLRegressor
+from svdkl.estimators.building import network_options, training_config
 from svdkl.estimators.examples import held_out_rows
-from svdkl.estimators.options import network_options, training_config
+from svdkl.estimators.options import Options
 from svdkl.training import recipe as recipe_module
 from svdkl.training.config import RECIPES
 
@@ -111,7 +112,7 @@ def test_early_stopping_ends_a_stage():
 
 def test_automatic_sizes_follow_the_table():
     def sizes(num_rows):
-        config = training_config(SVDKLClassifier(), num_rows, True, 0)
+        config = training_config(Options(), "classification", num_rows, True, 0)
         return config.batch_size, config.pretrain_epochs, config.joint_epochs
 
     assert sizes(500) == (32, 67, 33)
@@ -125,13 +126,13 @@ def test_automatic_sizes_follow_the_table():
 
 
 def test_automatic_networks_follow_the_table():
-    small, large = (network_options(SVDKLClassifier(), rows) for rows in (99_999, 100_000))
+    small, large = (network_options(Options(), "classification", rows) for rows in (99_999, 100_000))
     assert small["dropout"] > large["dropout"]
     assert (small["encoding"], large["encoding"]) == ("piecewise", "both")
-    mine = SVDKLClassifier(hidden=(7,), dropout=0.5, encoding="plain", alpha=0.0)
-    assert network_options(mine, 100)["hidden"] == [7]
-    assert network_options(mine, 10**6)["dropout"] == 0.5
-    assert training_config(mine, 100, True, 0).weight_decay == 0.0
+    mine = Options(hidden=[7], dropout=0.5, encoding="plain", alpha=0.0)
+    assert network_options(mine, "classification", 100)["hidden"] == [7]
+    assert network_options(mine, "classification", 10**6)["dropout"] == 0.5
+    assert training_config(mine, "classification", 100, True, 0).weight_decay == 0.0
 
 
 def test_progress_is_printed_when_asked_for(capsys):
@@ -420,8 +421,8 @@ def test_an_infinite_held_out_score_is_saved_and_loaded(tmp_path):
 
 @pytest.mark.parametrize("num_rows", [10_000, 1_000_000])
 def test_the_papers_posterior_goes_slower_than_ours(num_rows):
-    paper = training_config(SVDKLClassifier(gps="outputs"), num_rows, True, 0)
-    ours = training_config(SVDKLClassifier(), num_rows, True, 0)
+    paper = training_config(Options(gps="outputs"), "classification", num_rows, True, 0)
+    ours = training_config(Options(), "classification", num_rows, True, 0)
     assert paper.variational_rate < 0.1 * ours.variational_rate
     assert paper.kernel_rate < ours.kernel_rate
     assert paper.net_rate == ours.net_rate

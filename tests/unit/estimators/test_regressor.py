@@ -5,10 +5,12 @@ import pytest
 import torch
 from refusals import refused
 
-from svdkl import SVDKLClassifier, SVDKLRegressor
+from svdkl import SVDKLRegressor
+from svdkl.estimators.building import training_config
 from svdkl.estimators.dry_run import plan_fit
 from svdkl.estimators.fitting import trial_epochs
-from svdkl.estimators.options import training_config
+from svdkl.estimators.options import Options
+from svdkl.estimators.targets import Reals
 
 SMALL = {
     "hidden": (32,),
@@ -236,17 +238,17 @@ def test_a_plan_counts_the_short_runs(monkeypatch):
     seconds = {}
     for epochs in (0, 10**6):
         monkeypatch.setattr("svdkl.estimators.dry_run.trial_epochs", lambda *others, epochs=epochs: epochs)
-        model = SVDKLRegressor(hidden=(4,), num_features=2, grid_size=8, max_iter=10)
-        seconds[epochs] = plan_fit(model, x, y[:, 0], 200).seconds
+        options = Options(hidden=[4], num_features=2, grid_size=8, max_iter=10)
+        seconds[epochs] = plan_fit(options, Reals, x, y[:, 0], 200).seconds
     assert seconds[10**6] > 1000 * seconds[0]
-    config = training_config(SVDKLRegressor(max_iter=50), 200, True, 0)
-    assert trial_epochs(SVDKLRegressor(), 200, config) == 10
-    assert trial_epochs(SVDKLRegressor(encoding="both"), 200, config) == 0
-    assert trial_epochs(SVDKLClassifier(), 200, config) == 0
+    config = training_config(Options(max_iter=50), "regression", 200, True, 0)
+    assert trial_epochs(Options(), "regression", 200, config) == 10
+    assert trial_epochs(Options(encoding="both"), "regression", 200, config) == 0
+    assert trial_epochs(Options(), "classification", 200, config) == 0
 
 
 def test_no_runs_where_the_encoding_is_given_or_no_rows_are_held_out(monkeypatch):
-    monkeypatch.setattr("svdkl.estimators.fitting.try_encodings", None)
+    monkeypatch.setattr("svdkl.estimators.fitting._try_encodings", None)
     x, y = np.random.default_rng(0).normal(size=(2, 200, 1))
     with pytest.raises(TypeError, match="not callable"):  # they would be run
         SVDKLRegressor(hidden=(4,), num_features=2, grid_size=8, max_iter=6).fit(x, y[:, 0])

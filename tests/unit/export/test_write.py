@@ -9,11 +9,13 @@ import pandas as pd
 import pytest
 import torch
 from refusals import refused
+from sklearn.exceptions import NotFittedError
 
 from svdkl import SVDKLClassifier, SVDKLRegressor
 from svdkl.export import verify as export_check
 from svdkl.export import write as exporting
-from svdkl.export.write import _freeze, export_model
+from svdkl.export.graph import FrozenPredictor
+from svdkl.export.write import export_model
 from svdkl.tables.encoder import TabularEncoder
 
 QUICK = {
@@ -60,7 +62,7 @@ def classifier():
 
 @pytest.fixture(scope="module")
 def network():
-    """Without processes: quick to trace, where that is beside the point."""
+    """A model without GPs: quick to trace, where that is beside the point."""
     return SVDKLClassifier(**QUICK | {"recipe": "dnn"}).fit(TABLE, PRICE_CLASS)
 
 
@@ -104,23 +106,23 @@ def test_frozen_probabilities_of_two_classes_are_the_models(recipe):
 
 def check_frozen_probabilities(options, labels):
     model = SVDKLClassifier(**QUICK | options).fit(TABLE, labels)
-    (probabilities,) = _freeze(model)(model.encoder_.transform(TABLE))
+    (probabilities,) = FrozenPredictor(model.fitted_)(model.encoder_.transform(TABLE))
     np.testing.assert_allclose(probabilities.numpy(), model.predict_proba(TABLE), rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("likelihood", REAL)
 def test_frozen_moments_are_the_models(likelihood):
     model = SVDKLRegressor(**QUICK, likelihood=likelihood).fit(TABLE, REAL[likelihood])
-    actual = _freeze(model)(model.encoder_.transform(TABLE))
+    actual = FrozenPredictor(model.fitted_)(model.encoder_.transform(TABLE))
     for got, expected in zip(actual, model.predict(TABLE, return_std=True), strict=True):
         assert got.shape == expected.shape == (len(TABLE),)
         np.testing.assert_allclose(got.numpy(), expected, rtol=2e-6)
 
 
 def test_features_far_out_are_bounded_alike(classifier):
-    model, frozen = classifier.model_.head, _freeze(classifier).head
+    model, frozen = classifier.model_.head, FrozenPredictor(classifier.fitted_).head
     h = torch.tensor([0.0, 1e-30, -1e-3, 1.0, -30.0, 1e4, -1e20, 3e38])[:, None].expand(-1, 4)
-    torch.testing.assert_close(frozen.bounding(h), model.gps.bounding(h), rtol=0, atol=1e-6)
+    torch.testing.assert_close(frozen.bounding(h), model.bounding(h), rtol=0, atol=1e-6)
 
 
 # ------------------------------------------------------------------------------------------------- files and folders
@@ -174,6 +176,13 @@ def test_a_network_of_ones_own_is_exported_without_an_encoder(tmp_path):
     np.testing.assert_allclose(probabilities.numpy(), model.predict_proba(images[:1]), rtol=0, atol=1e-5)
 
 
+def test_what_a_fit_has_learned_is_exported_as_its_estimator_is(regressor, tmp_path):
+    folders = [
+        export_model(one, tmp_path / name, "torch").folder for one, name in ((regressor, "a"), (regressor.fitted_, "b"))
+    ]
+    assert len({(folder / "export.json").read_text() for folder in folders}) == 1
+
+
 def test_an_earlier_export_is_replaced_and_another_folder_is_not(network, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "model.onnx").write_bytes(b"an earlier one")
@@ -189,9 +198,14 @@ def test_an_earlier_export_is_replaced_and_another_folder_is_not(network, tmp_pa
 
 def test_a_file_that_predicts_otherwise_is_refused_and_leaves_nothing(network, tmp_path, monkeypatch):
     other = SVDKLClassifier(**QUICK | {"recipe": "dnn", "random_state": 1}).fit(TABLE, PRICE_CLASS)
-    monkeypatch.setattr(exporting, "_freeze", lambda estimator: _freeze(other))
+    monkeypatch.setattr(exporting, "FrozenPredictor", lambda fitted: FrozenPredictor(other.fitted_))
     refused(lambda: export_model(network, tmp_path / "out", "torch"), "differs by", "1e-05")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_estimator_that_is_not_fitted_is_refused(tmp_path):
+    with pytest.raises(NotFittedError, match="is not fitted yet"):
+        export_model(SVDKLClassifier(), tmp_path / "out")
 
 
 def test_a_network_that_cannot_be_traced_is_refused(tmp_path):

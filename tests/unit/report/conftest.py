@@ -42,4 +42,4 @@ def two_targets():
 @pytest.fixture(scope="session")
 def mixed_facts(mixed):
     with _small():
-        return gather(mixed, *mixed_table(200, 1), {})
+        return gather(mixed.fitted_, *mixed_table(200, 1), {})

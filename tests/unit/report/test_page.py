@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("small_reports")
 ALWAYS = {"learning", "rejection", "doubt"}
 OF_CLASSES = ALWAYS | {"reliability", "confusion"}
 OF_TARGETS = ALWAYS | {"coverage", "residuals"}
-OF_PROCESSES = {"mixing", "functions", "kernels", "hyperparameters", "grid"}
+OF_GPS = {"mixing", "functions", "kernels", "hyperparameters", "grid"}
 
 
 class Page(HTMLParser):
@@ -90,7 +90,7 @@ def test_page_of_a_table_with_odd_names_and_of_more_rows_than_figures_show(mixed
     monkeypatch.setattr(predictions_module, "FIGURE_ROWS", 40)
     X, y = mixed_table(60, 1)
     run = {"data": "a <b>.csv", "seconds": 3.5, "versions": {"torch": "<2>"}, "when": pd.Timestamp("2024-05-06")}
-    page = read_report(mixed, X, y, tmp_path, OF_CLASSES | OF_PROCESSES, run)
+    page = read_report(mixed, X, y, tmp_path, OF_CLASSES | OF_GPS, run)
     for name in ("group & <kind>", LABELS[0], LABELS[1], "city <b>&amp;</b>", "a <b>.csv", "torch: <2>", "2024-05-06"):
         assert name in page.words
     assert LABELS[2][:60] in page.words  # long names are shortened, not lost
@@ -104,13 +104,13 @@ def test_page_of_a_table_with_odd_names_and_of_more_rows_than_figures_show(mixed
 def test_page_of_two_targets(two_targets, tmp_path):
     X = np.random.default_rng(1).normal(size=(50, 3))
     Y = pd.DataFrame({"left $": X[:, 0], "<right>": 100 * X[:, 1]})
-    page = read_report(two_targets, X, Y, tmp_path, OF_TARGETS | OF_PROCESSES)
+    page = read_report(two_targets, X, Y, tmp_path, OF_TARGETS | OF_GPS)
     assert "left $: Errors are typically" in page.words
     assert "<right>: 95 % intervals hold" in page.words
 
 
 @pytest.mark.parametrize("kind", [SVDKLClassifier, SVDKLRegressor])
-def test_plain_networks_have_no_processes_and_say_so(kind, tmp_path):
+def test_plain_networks_have_no_gps_and_say_so(kind, tmp_path):
     X = np.random.default_rng(0).normal(size=(120, 2))
     classes = kind is SVDKLClassifier
     recipe, y = ("dnn", X[:, 0] > 0) if classes else ("dnn_plus", X[:, 0])
@@ -121,7 +121,7 @@ def test_plain_networks_have_no_processes_and_say_so(kind, tmp_path):
 
 def test_one_row_of_one_class_and_of_real_targets(mixed, two_targets, tmp_path):
     X, y = mixed_table(1, 3)
-    within = OF_PROCESSES - {"functions"}  # no process moves anything from row to row
+    within = OF_GPS - {"functions"}  # no GP moves anything from row to row
     page = read_report(mixed, X, y, tmp_path, OF_CLASSES | within)
     assert "No test row has the class" in page.words
     assert "Nearest rows" not in page.words
@@ -133,7 +133,7 @@ def test_thirty_classes_of_a_polars_table(tmp_path):
     random = np.random.default_rng(0)
     frame = pl.DataFrame({"a": random.normal(size=300), "b": ["x", "y", "z"] * 100})
     y = pl.Series("kind", random.integers(0, 30, 300))
-    page = read_report(SVDKLClassifier(**TINY).fit(frame, y), frame, y, tmp_path, OF_CLASSES | OF_PROCESSES)
+    page = read_report(SVDKLClassifier(**TINY).fit(frame, y), frame, y, tmp_path, OF_CLASSES | OF_GPS)
     assert "All 30 classes" in page.words
     assert "do not use them" in page.words  # labels are noise
 
@@ -143,7 +143,7 @@ def test_images_and_a_network_of_the_users_own(tmp_path):
     net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(16, 4), torch.nn.ReLU())
     model = SVDKLClassifier(net=net, max_iter=2, grid_size=8, dims_per_gp=2, kernel="spectral_mixture", random_state=0)
     y = (images.mean((1, 2, 3)) > 0).astype(int)
-    page = read_report(model.fit(images, y), images, y, tmp_path, OF_CLASSES | OF_PROCESSES)
+    page = read_report(model.fit(images, y), images, y, tmp_path, OF_CLASSES | OF_GPS)
     assert "its rows have shape 1 × 4 × 4" in page.words
     assert "Nearest rows under the deep kernel" in page.words
     for part in ("Covariance of test rows under the deep kernel", "Nearest rows under the deep kernel"):
@@ -167,6 +167,12 @@ def test_a_page_is_written_whole_or_not_at_all(mixed, tmp_path, monkeypatch):
     assert list(path.parent.iterdir()) == [path]
 
 
+def test_what_a_fit_has_learned_is_enough_for_the_page(mixed, tmp_path):
+    X, y = mixed_table(30, 1)
+    pages = [write_report(one, X, y, tmp_path / name) for one, name in ((mixed, "a"), (mixed.fitted_, "b"))]
+    assert pages[0].read_bytes() == pages[1].read_bytes()
+
+
 def test_what_cannot_be_reported_is_refused(mixed, two_targets, tmp_path):
     X, y = mixed_table(5, 1)
     path = tmp_path / "report.html"
@@ -175,7 +181,9 @@ def test_what_cannot_be_reported_is_refused(mixed, two_targets, tmp_path):
     refused(lambda: write_report(mixed, X, np.zeros((5, 2)), path), "one label a row", "(5, 2)")
     refused(lambda: write_report(two_targets, np.zeros((5, 3)), np.zeros(5), path), "2 target(s) a row")
     refused(lambda: write_report(two_targets, np.zeros((5, 3)), np.full((5, 2), np.nan), path), "finite targets")
-    refused(lambda: write_report(SVDKLClassifier(), X, y, path), "a fitted SVDKLClassifier")
+    new = tmp_path / "new" / "report.html"
+    refused(lambda: write_report(SVDKLClassifier(), X, y, new), "a fitted SVDKLClassifier")
+    assert not new.parent.exists()
     refused(lambda: write_report(object(), X, y, path), "got object")
     refused(lambda: write_report(mixed, X, y, tmp_path), "got the folder")
     refused(lambda: write_report(mixed, X, y, path, classes=["other"]), "classes", repr(LABELS[0]), "'other'")
@@ -183,22 +191,22 @@ def test_what_cannot_be_reported_is_refused(mixed, two_targets, tmp_path):
     refused(lambda: write_report(mixed, X, y, tmp_path / "file" / "report.html"), "to write the report", error=OSError)
 
 
-# --------------------------------------------------------------------------------------------------------- processes
+# --------------------------------------------------------------------------------------------------------------- GPs
 
 
-def test_processes_are_named_by_what_they_drive(tmp_path):
+def test_gps_are_named_by_what_they_drive(tmp_path):
     random = np.random.default_rng(0)
     X, names = random.normal(size=(200, 3)), np.array(["low", "mid", "top"])
     y = names[np.digitize(X[:, 0], (-0.4, 0.4))]
     model = SVDKLClassifier(gps="outputs", **TINY).fit(X, y)
     with torch.no_grad():  # each GP drives an output of its own, the first the most
         model.model_.head.mixing.weight.copy_(torch.tensor([[0.0, 0.0, 9.0], [3.0, 0.0, 0.0], [0.0, 1.0, 0.0]]))
-    facts = gather(model, X, y, {})
-    assert [strongest_output(facts.processes, gp)[0] for gp in range(3)] == [1, 2, 0]
-    top = read_report(model, X, y, tmp_path, OF_CLASSES | OF_PROCESSES)
+    facts = gather(model.fitted_, X, y, {})
+    assert [strongest_output(facts.gps, gp)[0] for gp in range(3)] == [1, 2, 0]
+    top = read_report(model, X, y, tmp_path, OF_CLASSES | OF_GPS)
     driven = names[[1, 2, 0]]
-    gp = int(facts.processes.order[0])
-    assert f"process {gp} → {driven[gp]}" in top.words
+    gp = int(facts.gps.order[0])
+    assert f"GP {gp} → {driven[gp]}" in top.words
     assert "held-out evidence this is the kernel" not in top.words
     assert "by falling influence" not in top.words[top.words.index("Mixing matrix") :][:400]
     chosen = read_page(write_report(model, X, y, tmp_path / "two.html", classes=["top", "low"]), set(top.figures))
@@ -206,4 +214,4 @@ def test_processes_are_named_by_what_they_drive(tmp_path):
     with torch.no_grad():
         felt = (weight - weight.mean(0)) * model.model_.head.gps.marginals(facts.features).mean.std(0)
     for place, name in ((2, "top"), (0, "low")):
-        assert f"process {int(felt[place].abs().argmax())} → {name}" in chosen.words
+        assert f"GP {int(felt[place].abs().argmax())} → {name}" in chosen.words

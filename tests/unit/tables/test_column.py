@@ -13,11 +13,12 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import scipy.sparse
+from listed import listed
 from refusals import refused
 
 from svdkl.tables.column import Column
-from svdkl.tables.frames import open_table
 from svdkl.tables.parquet_files import plain_column
+from svdkl.tables.table import open_table
 
 NAN = float("nan")
 NOON = datetime.datetime(2024, 2, 29, 12, 30)
@@ -25,17 +26,7 @@ NEW_YEAR = datetime.datetime(1969, 1, 1)
 
 
 def read(X: Any, place: int = 0) -> Column:
-    return open_table(X).read(place)
-
-
-def listed(column: Column) -> list:
-    """The values as Python objects, None where missing."""
-    missing = np.zeros(len(column.values), bool) if column.missing is None else column.missing
-    values = column.values.tolist()
-    if column.storage in ("text", "category"):
-        assert (missing == (column.values < 0)).all()
-        values = [column.labels[code] for code in values]
-    return [None if absent else value for value, absent in zip(values, missing, strict=True)]
+    return open_table(X).column(place)
 
 
 def objects(values: list) -> np.ndarray:
@@ -172,7 +163,7 @@ def test_numbers_beside_text_are_text() -> None:
     assert listed(read(objects([1, "a", 2.0, 2.5, True, None]))) == ["1", "a", "2", "2.5", "True", None]
     assert read(objects([1, True])).storage == "number"
     mixed = open_table([[1, "a"], [2.5, "b"]])
-    assert [mixed.read(i).storage for i in range(2)] == ["number", "text"]
+    assert [mixed.column(i).storage for i in range(2)] == ["number", "text"]
 
 
 @pytest.mark.parametrize("unit", ["ns", "us", "ms", "s"])

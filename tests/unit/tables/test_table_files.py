@@ -5,6 +5,7 @@ import gzip
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from refusals import refused
@@ -206,6 +207,22 @@ def test_broken_csv(write, text, parts):
     if text:
         packed = write("broken.csv.gz", gzip.compress(text))
         refused(lambda: list(open_table_file(packed).batches()), "broken.csv.gz", *parts)
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz"])
+def test_types_are_found_in_one_pass(write, monkeypatch, name):
+    text = b'\xef\xbb\xbf"a, or ""b""",c\n1,x\n2.5,y\n'
+    path = write(name, gzip.compress(text) if name.endswith("gz") else text)
+    passes = []
+    real = pyarrow.csv.open_csv
+    monkeypatch.setattr(pyarrow.csv, "open_csv", lambda *given, **more: passes.append(0) or real(*given, **more))
+    file = open_table_file(path)
+    assert file.names == ('a, or "b"', "c")
+    assert not passes
+    assert (file.num_rows, file.schema.names, file.num_rows) == (2, list(file.names), 2)
+    assert len(passes) == 1
+    assert file.read().num_rows == sum(part.num_rows for part in file.batches(["c"])) == 2
+    assert len(passes) == 3
 
 
 def test_a_gzip_file_that_is_cut_off(write):

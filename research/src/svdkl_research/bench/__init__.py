@@ -1,1 +1,1 @@
-"""How long a step takes: the network alone, SV-DKL and its rivals, side by side in one run."""
+"""Times of a training step: the network alone, SV-DKL and its rivals, in turns in one run."""

@@ -1,6 +1,6 @@
-"""One task in this process, which may end by its limits: ``python -m svdkl_research.bench.child REQUEST``.
+"""The worker that measures one task within its limits: ``python -m svdkl_research.bench.child REQUEST``.
 
-The request is a JSON document, and so is the answer, in the last line of the standard output.
+The request is a JSON document. The answer is one, too, in the last line of the standard output.
 """
 
 import json
@@ -20,19 +20,19 @@ from svdkl_research.bench.systems import SYSTEMS
 from svdkl_research.bench.timing import interleaved
 
 MEASURED, OUT_OF_MEMORY = "measured", "out of memory"
-# What torch and its libraries say, whose errors are of many classes.
+# torch and its libraries raise errors of many classes when memory runs out; these words are common to their messages.
 MEMORY_WORDS = ("can't allocate memory", "cannot allocate memory", "bad_alloc", "out of memory", "memoryerror")
 
 
 def measure(task: Task, deadline: float = math.inf, memory: int | None = None) -> dict[str, Any]:
-    """Build the steps and time them.
+    """Build the steps of a task and time them.
 
     Parameters
     ----------
     deadline
-        On the clock of ``time.monotonic``, before which to end.
+        Time on the clock of ``time.monotonic`` by which to end.
     memory
-        Bytes that may be taken beyond what the libraries themselves hold.
+        Bytes that the steps may take beyond what the libraries hold.
     """
     torch.manual_seed(0)
     makers = {name: SYSTEMS[name].load() for name in task.systems}
@@ -52,12 +52,12 @@ def measure(task: Task, deadline: float = math.inf, memory: int | None = None) -
 
 
 def says_out_of_memory(text: str) -> bool:
-    """Whether a message is about memory that could not be had."""
+    """Tell whether an error message says that memory ran out."""
     return any(words in text.lower() for words in MEMORY_WORDS)
 
 
 def limit_memory(more: int) -> None:
-    """Let this process take so many more bytes of addresses than it has; nothing on systems without such limits."""
+    """Limit the address space to ``more`` bytes beyond its present size; do nothing where the system has no limits."""
     try:
         import resource
 
@@ -69,7 +69,7 @@ def limit_memory(more: int) -> None:
 
 
 def _peak_memory() -> int | None:
-    """Bytes that the process held at most."""
+    """Return the most bytes that this worker has held; None where the system does not tell."""
     try:
         import resource
     except ImportError:
@@ -79,7 +79,7 @@ def _peak_memory() -> int | None:
 
 
 def main() -> None:
-    """Do what the request asks for."""
+    """Measure the task of the request in the first argument and print the answer."""
     started = time.monotonic()
     request = json.loads(sys.argv[1])
     task = Task(**{**request["task"], "setting": Setting(**request["task"]["setting"])})

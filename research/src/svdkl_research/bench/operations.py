@@ -1,4 +1,4 @@
-"""Where the time of a step goes: its operations, by torch's profiler."""
+"""The operations that a step spends its time on, by torch's profiler."""
 
 from typing import Any
 
@@ -6,11 +6,11 @@ from torch.profiler import ProfilerActivity, profile
 
 from svdkl_research.bench.timing import Step
 
-MOST = 12  # operations that are named
+MOST = 12  # most operations to list
 
 
 def where_time_goes(step: Step, repeats: int) -> list[dict[str, Any]]:
-    """The operations that took most time of their own, with their share of all time and their calls in one step."""
+    """List the operations that take most time, each with its share of all time and its calls in one step."""
     step()
     with profile(activities=[ProfilerActivity.CPU], acc_events=True) as watched:
         for _ in range(repeats):

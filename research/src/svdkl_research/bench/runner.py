@@ -1,4 +1,4 @@
-"""Tasks one by one, each in a process of its own with limits; what is measured is kept at once."""
+"""Run measurements one by one, each in a worker with limits on time and memory, and write each result at once."""
 
 import hashlib
 import json
@@ -17,25 +17,26 @@ from svdkl.writing import written_whole
 from svdkl_research.bench.child import MEASURED, OUT_OF_MEMORY, says_out_of_memory
 from svdkl_research.bench.studies import SCALING, Task
 from svdkl_research.bench.systems import SYSTEMS
-from svdkl_research.suites.provenance import provenance
+from svdkl_research.suites.provenance import SOURCES, provenance
 from svdkl_research.suites.runner import THREAD_VARIABLES
 
-PACKAGE = Path(__file__).parent.parent
 OUT_OF_TIME, NOT_INSTALLED, SKIPPED, FAILED = "out of time", "not installed", "skipped", "failed"
-FINAL = (MEASURED, OUT_OF_MEMORY, OUT_OF_TIME)  # what is not tried again
-KILLED = -9  # the exit code of a process that the system has ended
-SHARE_OF_MEMORY = 0.8
-MARGIN = 0.1  # of the time limit, which is left for the start of the process and its last round
+FINAL = (MEASURED, OUT_OF_MEMORY, OUT_OF_TIME)  # a task that ended so is not tried again
+KILLED = -9  # exit code of a worker that the system has killed
+SHARE_OF_MEMORY = 0.8  # of the machine's memory: the rest is left to the system and to other programs
+MARGIN = 0.1  # share of the time limit that is left for the worker's start and its last round
 
 
 @dataclass(frozen=True)
 class Conditions:
-    """Under which tasks run.
+    """The conditions under which tasks run.
 
     Attributes
     ----------
-    seconds, memory
-        That a task may take; memory in bytes, beyond what the libraries hold.
+    seconds
+        Time limit of a task.
+    memory
+        Bytes that a task may take beyond what the libraries hold.
     """
 
     threads: int
@@ -44,19 +45,20 @@ class Conditions:
 
     @classmethod
     def here(cls, threads: int | None, seconds: float, gigabytes: float | None) -> "Conditions":
-        """With all cores and most of the machine's memory, where nothing is said."""
+        """Return the conditions on this machine; None stands for torch's threads and for 80 % of the memory."""
         memory = SHARE_OF_MEMORY * _installed_memory() if gigabytes is None else 1e9 * gigabytes
         return cls(threads or torch.get_num_threads(), seconds, int(memory))
 
 
 @dataclass(frozen=True)
 class Record:
-    """A task and what became of it.
+    """A task and its outcome.
 
     Attributes
     ----------
     outcome
-        "status" and, where that is "measured", "seconds" of each system in all rounds or the "operations" of a profile.
+        Its "status"; if that is "measured", also the "seconds" of each system in all rounds, or the "operations" of a
+        profile.
     """
 
     task: Task
@@ -64,14 +66,14 @@ class Record:
 
     @property
     def status(self) -> str:
-        """In a word or two."""
+        """The outcome in a word or two, such as "measured"."""
         return str(self.outcome["status"])
 
 
 def run_tasks(
     tasks: Sequence[Task], path: Path, conditions: Conditions, command: str, say: Callable[[str], None]
 ) -> list[Record]:
-    """Measure what ``path`` does not hold yet of the same sources under the same conditions, and write it there."""
+    """Measure the tasks that ``path`` does not hold yet for the same sources and conditions, and write them there."""
     origin = _origin(command, conditions)
     entries = _read(path)
     records: list[Record] = []
@@ -82,7 +84,7 @@ def run_tasks(
             records.append(Record(task, known["outcome"]))
             continue
         say(f"[{number}/{len(tasks)}] {task}")
-        outcome = _without_running(task, records) or run_in_process(task, conditions)
+        outcome = _without_running(task, records) or run_in_worker(task, conditions)
         if outcome["status"] != MEASURED:
             say(f"[{number}/{len(tasks)}] {task}: {sentence(outcome)}")
         records.append(Record(task, outcome))
@@ -92,8 +94,8 @@ def run_tasks(
     return records
 
 
-def run_in_process(task: Task, conditions: Conditions) -> dict[str, Any]:
-    """Measure in a process that ends, one way or another, within the limits."""
+def run_in_worker(task: Task, conditions: Conditions) -> dict[str, Any]:
+    """Measure a task in a worker that ends, one way or another, within the limits."""
     request = {
         "task": task.document(),
         "threads": conditions.threads,
@@ -110,7 +112,7 @@ def run_in_process(task: Task, conditions: Conditions) -> dict[str, Any]:
         return {"status": OUT_OF_TIME}
     if done.returncode == 0:
         return dict(json.loads(done.stdout.splitlines()[-1]))
-    # The system itself ends a process that has taken the last memory, without a word.
+    # When memory runs out, the system may kill the worker, which then says nothing.
     if done.returncode == KILLED or says_out_of_memory(done.stderr):
         return {"status": OUT_OF_MEMORY}
     lines = [line for line in done.stderr.splitlines() if line.strip()]
@@ -118,13 +120,13 @@ def run_in_process(task: Task, conditions: Conditions) -> dict[str, Any]:
 
 
 def sentence(outcome: dict[str, Any]) -> str:
-    """An outcome in words."""
+    """Describe an outcome in words."""
     reason = outcome.get("reason")
     return f"{outcome['status']}: {reason}" if reason else str(outcome["status"])
 
 
 def _without_running(task: Task, records: Sequence[Record]) -> dict[str, Any] | None:
-    """The outcome of a task that need not be tried."""
+    """Return the outcome of a task that need not be run, else None."""
     missing = [name for system in task.systems for name in SYSTEMS[system].missing()]
     if missing:
         return {"status": NOT_INSTALLED, "reason": "pip install 'svdkl-research[rivals]'"}
@@ -138,7 +140,7 @@ def _without_running(task: Task, records: Sequence[Record]) -> dict[str, Any] | 
 
 
 def _installed_memory() -> float:
-    """Bytes; a modest number where the system does not tell."""
+    """Return the machine's memory in bytes, or 8 GB where the system does not tell."""
     try:
         return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     except (AttributeError, OSError, ValueError):
@@ -153,10 +155,11 @@ def _origin(command: str, conditions: Conditions) -> dict[str, Any]:
 
 
 def _sources() -> str:
-    """A hash of the package's own modules, which tells more than a commit with changes on top."""
+    """Return a hash of all modules of svdkl and svdkl_research: it also changes with what is not committed."""
     found = hashlib.sha256()
-    for path in sorted(PACKAGE.rglob("*.py")):
-        found.update(f"{path.relative_to(PACKAGE)}\0".encode() + path.read_bytes())
+    for folder in SOURCES:
+        for path in sorted(folder.rglob("*.py")):
+            found.update(f"{path.relative_to(folder.parent)}\0".encode() + path.read_bytes())
     return found.hexdigest()
 
 

@@ -6,21 +6,21 @@ import torch
 
 from svdkl.shapes import Float, Int, Tensor
 
-INPUTS, CLASSES = 8, 2  # of the airline task
-NUM_DATA = 1_000_000  # rows that the bound is scaled to
+INPUTS, CLASSES = 8, 2  # as in the paper's airline task
+NUM_DATA = 1_000_000  # rows of the data set that the bound is scaled to; it changes no time
 
 
 class Setting(NamedTuple):
-    """A size.
+    """The size of a measured step.
 
     Attributes
     ----------
     rows
-        B: of a minibatch.
+        Number B of rows in a minibatch.
     gps, dims
-        J GPs, each of D features.
+        Number J of GPs, and number D of features that each of them sees.
     axis
-        Inducing points along one dimension.
+        Number of inducing points along one dimension.
     """
 
     rows: int = 50_000
@@ -30,12 +30,12 @@ class Setting(NamedTuple):
 
     @property
     def m(self) -> int:
-        """Inducing points of one GP."""
+        """Number of inducing points of one GP."""
         return self.axis**self.dims
 
     @property
     def features(self) -> int:
-        """Q: those that all GPs see together."""
+        """Number Q of features that all GPs see together."""
         return self.gps * self.dims
 
     def __str__(self) -> str:
@@ -44,10 +44,10 @@ class Setting(NamedTuple):
 
 
 def random_rows(setting: Setting) -> tuple[Float[Tensor, "B d"], Int[Tensor, "B"]]:
-    """Inputs and labels: a step takes as long on noise as on flights."""
+    """Draw inputs and labels from noise, on which a step takes as long as on flights."""
     return torch.randn(setting.rows, INPUTS), random_labels(setting)
 
 
 def random_labels(setting: Setting) -> Int[Tensor, "B"]:
-    """Labels alone, where features are given."""
+    """Draw the labels of a minibatch."""
     return torch.randint(CLASSES, (setting.rows,))

@@ -1,4 +1,4 @@
-"""What is measured, as data: each study is a list of tasks."""
+"""The studies, as data: each is a list of tasks to measure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -13,13 +13,13 @@ PROFILE, SCALING = "profile", "scaling"
 
 @dataclass(frozen=True)
 class Limit:
-    """What a median has to keep to: "ratio at most", "ratio at least" or "seconds more at most" than the base."""
+    """A limit on a median: "ratio at most", "ratio at least" or "seconds more at most", each against the base."""
 
     kind: str
     value: float
 
     def holds(self, summary: Mapping[str, float]) -> bool:
-        """Whether a row of :func:`~svdkl_research.bench.timing.ratios` keeps to it."""
+        """Tell whether a row of :func:`~svdkl_research.bench.timing.ratios` is within the limit."""
         if self.kind == RATIO_AT_MOST:
             return summary["ratio"] <= self.value
         if self.kind == RATIO_AT_LEAST:
@@ -32,14 +32,14 @@ class Limit:
 
 @dataclass(frozen=True)
 class Task:
-    """One system at one size, and the one that it takes turns with in the same process.
+    """One system at one size, and the base system that it takes turns with in the same worker.
 
     Attributes
     ----------
     base
-        May be the system itself: then it runs alone.
+        The system to compare with. If it is the system itself, this one runs alone.
     repeats
-        Rounds, as far as the time suffices.
+        Number of rounds; fewer are measured if the time limit ends them.
     """
 
     study: str
@@ -51,11 +51,11 @@ class Task:
 
     @property
     def systems(self) -> tuple[str, ...]:
-        """Those that run, in the order of a round."""
+        """The systems that run, in the order of a round."""
         return tuple(dict.fromkeys((self.base, self.system)))
 
     def document(self) -> dict[str, Any]:
-        """As JSON holds it; the limit is no part of what is measured."""
+        """Return the task as JSON holds it, without its limit, which changes no measurement."""
         return {**asdict(self), "setting": self.setting._asdict(), "limit": None}
 
     def __str__(self) -> str:
@@ -81,7 +81,7 @@ _MANY = (70, 100, 200, 400, 800, 1200, 2000)
 _MORE = (5000, 10_000, 20_000, 50_000, 100_000)
 _SIZES = {
     "svdkl": (*_MANY, *_MORE),
-    "svdkl_cholesky": (70, 400, 800, 1200, 2000),  # between the first two it is the same as the one above
+    "svdkl_cholesky": (70, 400, 800, 1200, 2000),  # below 256 points "svdkl" has a dense S already
     **dict.fromkeys(("gpytorch", "klsp_gp", "mc_gp"), _MANY),
 }
 
@@ -110,18 +110,18 @@ _QUICK_SIZES = {"step": (70,), SCALING: (70, 200), "head": (70,), "import": (70,
 def choose(
     studies: Sequence[str], quick: bool = False, rows: int | None = None, repeats: int | None = None, only: str = ""
 ) -> list[Task]:
-    """The tasks of some studies, all at sizes of one's own if so wished.
+    """Choose the tasks of some studies, at other sizes if asked for.
 
-    Limits hold for the sizes of the studies themselves, so tasks of other sizes have none.
+    A limit holds for the size of its study, so tasks of other sizes have none.
 
     Parameters
     ----------
     quick
-        Few rows, few rounds and small lattices.
+        Whether to take few rows, few rounds and small lattices.
     rows, repeats
-        In the place of the studies' own.
+        Rows of a minibatch and number of rounds; None for the numbers of the studies.
     only
-        Such as ``system=svdkl,system=klsp_gp``.
+        The systems to measure, such as ``system=svdkl,system=klsp_gp``; empty for all.
     """
     tasks = [task for study in studies for task in STUDIES[study]]
     if quick:

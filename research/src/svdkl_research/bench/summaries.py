@@ -1,4 +1,4 @@
-"""What a reader is told of measurements: a row of a table for each, and curves of time against m."""
+"""Summaries of measurements: a row of a table for each, and curves of time against m."""
 
 import math
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ HOLDS, MISSED = "holds", "missed"
 
 
 class Row(NamedTuple):
-    """One measurement in words; what does not apply is "-"."""
+    """The cells of one measurement in a table; a cell that does not apply is "-"."""
 
     study: str
     system: str
@@ -32,7 +32,7 @@ class Curve(NamedTuple):
     Attributes
     ----------
     slope
-        Of the logarithms, by least squares over all m.
+        Exponent of a power law through the medians; None where there are fewer than two.
     ended
         The first m that was not measured, and why.
     """
@@ -48,17 +48,17 @@ class Curve(NamedTuple):
 
 
 def rows(records: Sequence[Record]) -> list[Row]:
-    """All timings, in their order; profiles have tables of their own."""
+    """Return a row for each timing, in order; profiles have tables of their own."""
     return [_row(record) for record in records if "operations" not in record.outcome]
 
 
 def missed_limits(records: Sequence[Record]) -> list[Record]:
-    """Measurements whose median is beyond their limit."""
+    """Return the measurements whose median is beyond their limit."""
     return [record for record in records if record.task.limit and _verdict(record) == MISSED]
 
 
 def curves(records: Sequence[Record]) -> list[Curve]:
-    """One for each system of the study of scaling; the network's is its median in all processes, at each end."""
+    """Return a curve for each system of the scaling study; the network's is flat, at its median over all tasks."""
     mine = [record for record in records if record.task.study == SCALING]
     measured = [record for record in mine if record.status == MEASURED]
     found = []
@@ -79,7 +79,7 @@ def curves(records: Sequence[Record]) -> list[Curve]:
 
 
 def document(records: Sequence[Record]) -> dict[str, Any]:
-    """All of it for programs."""
+    """Return all measurements, summaries and slopes as one JSON document."""
     entries = []
     for record in records:
         entry: dict[str, Any] = {"task": record.task.document(), "outcome": record.outcome}
@@ -92,7 +92,7 @@ def document(records: Sequence[Record]) -> dict[str, Any]:
 
 
 def milliseconds(value: float) -> str:
-    """With three digits that count."""
+    """Write a number of milliseconds with three significant digits."""
     return f"{value:,.0f}" if value >= 1000 else f"{value:.{max(0, 2 - math.floor(math.log10(max(value, 1e-3))))}f}"
 
 

@@ -1,4 +1,4 @@
-"""Times of steps that take turns, and what is told of them: medians, quartiles, ratios, slopes."""
+"""Times of steps that take turns, and their medians, quartiles, ratios and slopes."""
 
 import math
 import statistics
@@ -11,17 +11,17 @@ Step = Callable[[], object]
 def interleaved(
     steps: Mapping[str, Step], repeats: int, warm_up: int = 2, deadline: float = math.inf
 ) -> dict[str, list[float]]:
-    """Seconds of each step, one after the other in every round, so that a slow moment of the machine hits all.
+    """Time the steps one after the other in every round, so that a slow moment of the machine hits all.
 
     Parameters
     ----------
     steps
-        By name.
+        The steps to time, by name.
     repeats, warm_up
-        Rounds that count, and those before them that do not.
+        Number of rounds that count, and of rounds before them that do not.
     deadline
-        On the clock of ``time.monotonic``. There is always one round that counts, and no further one that would end
-        later; of the rounds that do not count, all but the first are left out if they would take a tenth of the time.
+        Time on the clock of ``time.monotonic`` by which to end. One round always counts, and none starts that would end
+        later. Warm-up rounds after the first are left out if one takes a tenth of the time.
     """
     seconds: dict[str, list[float]] = {name: [] for name in steps}
     longest = 0.0
@@ -40,7 +40,7 @@ def interleaved(
 
 
 def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
-    """The lower quartile, the median and the upper quartile; three times the same of a single value."""
+    """Return the lower quartile, the median and the upper quartile; a single value is all three."""
     if len(values) < 2:
         return values[0], values[0], values[0]
     low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
@@ -48,8 +48,9 @@ def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
 
 
 def ratios(seconds: Mapping[str, Sequence[float]], base: str) -> dict[str, dict[str, float]]:
-    """Median and quartiles of each step's time, of its ratio to the base step of the same round and of the
-    difference to it, in seconds.
+    """Return the median and quartiles of each step's time, and of its ratio and difference to the base step.
+
+    Ratios and differences, in seconds, are between steps of the same round.
     """
     table = {}
     for name, values in seconds.items():
@@ -72,7 +73,7 @@ def ratios(seconds: Mapping[str, Sequence[float]], base: str) -> dict[str, dict[
 
 
 def slope(sizes: Sequence[int | float], seconds: Sequence[int | float]) -> float | None:
-    """The exponent of a power law through the points, by least squares of logarithms; None of fewer than two."""
+    """Fit a power law by least squares of logarithms and return its exponent; None of fewer than two points."""
     x, y = [math.log(size) for size in sizes], [math.log(value) for value in seconds]
     if len(set(x)) < 2:
         return None

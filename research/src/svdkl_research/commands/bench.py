@@ -73,7 +73,7 @@ def _make(folder: Path) -> None:
 
 
 def _write_figure(records: Any, folder: Path) -> list[Path]:
-    """Time against m, if that was measured."""
+    """Draw time against m, if that was measured, and return the files."""
     from svdkl.report.html import standalone
     from svdkl_research.bench.summaries import curves
     from svdkl_research.pages.runtime_figure import runtime

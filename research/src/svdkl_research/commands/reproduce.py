@@ -52,7 +52,6 @@ def reproduce(
     RESULTS/SUITE/tables.md, for --quick RESULTS/quick/SUITE/tables.md.
     """
     from svdkl_research.suites.all_suites import QUICK, get_suite
-    from svdkl_research.suites.estimates import duration
     from svdkl_research.suites.plan import Place, look_for_data, plan_suite
     from svdkl_research.suites.runner import run_suite
     from svdkl_research.suites.suite import parse_only, select
@@ -62,7 +61,7 @@ def reproduce(
     place = Place(results, scratch, data_dir, download, threads)
     if dry_run:
         plan = look_for_data(plan_suite(chosen, tasks, place), place, dry=True)
-        lines = [f"{task} (about {duration(plan.estimate.of(task).seconds)})" for task in plan.todo]
+        lines = [f"{task} ({plan.estimate.time_of(task)})" for task in plan.todo]
         print("\n".join([*plan.sentences(), *lines]))
         return 0
     failed = 0
@@ -82,7 +81,7 @@ def reproduce(
 
 
 def write_page(suite: str, results: Path) -> list[Path]:
-    """Write a suite's figures and tables; gives the files."""
+    """Write a suite's figures and tables, and return the files."""
     from svdkl_research.pages.suite_figures import write_figures
     from svdkl_research.pages.tables import suite_tables
     from svdkl_research.suites.all_suites import get_suite

@@ -21,16 +21,16 @@ from svdkl_research.datasets.tiny_imagenet import load_tiny_imagenet20, locate_t
 
 
 class Source(NamedTuple):
-    """Where a set comes from.
+    """How to find and read a data set.
 
     Attributes
     ----------
     load
-        Reads it.
+        Function that reads the set.
     locate
-        Finds its files, and refuses where they are not there; None for a set that needs none.
+        Function that finds its files and raises an error where they are missing; None for a set without files.
     at_openml
-        Whether they can be downloaded from there.
+        Whether OpenML has the set, to be downloaded.
     """
 
     load: Callable[[Path | None, bool], Dataset | ImageSet]
@@ -56,7 +56,7 @@ SOURCES: dict[str, Source] = {
     "svhn": Source(load_svhn, locate_svhn),
     "tiny_imagenet20": Source(load_tiny_imagenet20, locate_tiny_imagenet20),
 }
-# Where images come from that a model of a set's images is to find strange.
+# The set whose images a model of another set's images should recognise as out of distribution.
 ELSEWHERE = {
     "mnist": "notmnist",
     "mnist_binary": "notmnist",
@@ -66,7 +66,7 @@ ELSEWHERE = {
 
 
 def missing_data(name: str, data_dir: Path | None = None, download: bool = False) -> str:
-    """Why a set cannot be loaded, if its files are not there; with ``download`` they are fetched."""
+    """Say why a set cannot be loaded; empty if its files are there. With ``download`` they are fetched."""
     locate = SOURCES[name].locate
     try:
         if locate is not None:

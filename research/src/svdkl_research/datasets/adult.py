@@ -7,7 +7,7 @@ from svdkl_research.datasets.published import Published
 
 
 def _tidy(table: pa.Table) -> pa.Table:
-    """Question marks as missing values; the target called as in the file with the original split."""
+    """Turn question marks into missing values, and give OpenML's target column its original name."""
     if "income" not in table.column_names and "class" in table.column_names:
         table = table.rename_columns(["income" if name == "class" else name for name in table.column_names])
     return question_marks_as_missing(table)

@@ -11,7 +11,7 @@ from svdkl_research.datasets.dataset import NUM_FOLDS, Dataset
 
 
 def load_tumours(data_dir: Path | None = None, download: bool = False) -> Dataset:
-    """Breast Cancer Wisconsin: 569 rows of 30 numbers, two classes."""
+    """Load Breast Cancer Wisconsin: 569 rows of 30 numbers, two classes."""
     bunch = load_breast_cancer()
     table = pa.table({str(name): column for name, column in zip(bunch.feature_names, bunch.data.T)})
     classes = tuple(str(name) for name in bunch.target_names)
@@ -19,7 +19,7 @@ def load_tumours(data_dir: Path | None = None, download: bool = False) -> Datase
 
 
 def load_progression(data_dir: Path | None = None, download: bool = False) -> Dataset:
-    """Progression of diabetes after a year: 442 rows of 10 numbers."""
+    """Load the progression of diabetes after a year: 442 rows of 10 numbers."""
     bunch = load_diabetes(scaled=False)
     table = pa.table({str(name): column for name, column in zip(bunch.feature_names, bunch.data.T)})
     fold = np.empty(table.num_rows, dtype=np.int64)

@@ -35,7 +35,7 @@ ADDRESS = f"https://www.cs.toronto.edu/~kriz/{ARCHIVE}"
 
 
 def locate_cifar10(data_dir: Path | None = None, download: bool = False) -> Path:
-    """The file or folder of the pictures."""
+    """Find the file or folder with the pictures."""
     path = find_images(data_dir, STRIPS, ARCHIVE, FOLDER)
     if path is None:
         folder = data_folder(data_dir)
@@ -46,7 +46,7 @@ def locate_cifar10(data_dir: Path | None = None, download: bool = False) -> Path
 
 
 def load_cifar10(data_dir: Path | None = None, download: bool = False) -> ImageSet:
-    """The pictures with their published split."""
+    """Load the pictures with their published split."""
     path = locate_cifar10(data_dir, download)
     train, test = _read_strips(path) if path.name == STRIPS else _read_published(path)
     train = check_part("cifar10", *train, SHAPE, TRAIN_COUNTS)
@@ -54,12 +54,12 @@ def load_cifar10(data_dir: Path | None = None, download: bool = False) -> ImageS
 
 
 def load_cifar10_resnet(data_dir: Path | None = None, download: bool = False) -> ImageSet:
-    """The same pictures, for the paper's comparison with a residual network."""
+    """Load CIFAR-10 under another name, for the paper's comparison with a residual network."""
     return replace(load_cifar10(data_dir, download), name="cifar10_resnet")
 
 
 def _read_published(path: Path) -> list[Part]:
-    """The parts from the published archive, or from the folder that it unpacks to."""
+    """Read both parts from the published archive, or from the folder that it unpacks to."""
     try:
         if path.is_dir():
             return _read_batches(lambda name: (path / name).read_bytes())
@@ -75,7 +75,7 @@ def _read_published(path: Path) -> list[Part]:
 
 
 def _read_batches(read: Callable[[str], bytes]) -> list[Part]:
-    """Training and test pictures: a byte for the class and 3,072 for the pixels each, nothing else."""
+    """Read both parts from records of one byte for the class and 3,072 bytes for the pixels."""
     parts: list[Part] = []
     for names in FILES.values():
         records = np.frombuffer(b"".join(map(read, names)), np.uint8).reshape(-1, 1 + 3 * 32 * 32)
@@ -84,7 +84,7 @@ def _read_batches(read: Callable[[str], bytes]) -> list[Part]:
 
 
 def _read_strips(path: Path) -> list[Part]:
-    """Training and test pictures, one below the other in a picture of 32 pixels' width."""
+    """Read both parts from strips, pictures of 32 pixels' width that hold many pictures below each other."""
     table = read_table(path)
     check_columns("cifar10", table, ("split", "chunk", "webp", "labels_u8"))
     table = table.sort_by("chunk")

@@ -10,7 +10,7 @@ COUNTS = {"win": 44_473, "loss": 16_635, "draw": 6_449}
 
 
 def _tidy(table: pa.Table) -> pa.Table:
-    """Fields as text, and classes by name: OpenML's copy numbers both."""
+    """Make fields text and name the classes, since OpenML's copy numbers both."""
     if "class" not in table.column_names:
         return table
     columns = {name: table.column(name).cast(pa.string()) for name in table.column_names}

@@ -6,7 +6,7 @@ from svdkl_research.datasets.published import Published
 
 
 def _tidy(table: pa.Table) -> pa.Table:
-    """All columns as whole numbers, some of which OpenML's copy holds as text; the target by its own name."""
+    """Make all columns whole numbers, which OpenML's copy holds partly as text, and name the target."""
     names = ["Cover_Type" if name == "class" else name for name in table.column_names]
     return pa.table({name: column.cast(pa.int32()) for name, column in zip(names, table.columns)})
 

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from sklearn.model_selection import KFold, train_test_split
 
-Task = Literal["classification", "regression"]
+Kind = Literal["classification", "regression"]
 Array = npt.NDArray[np.generic]
 Rows = npt.NDArray[np.int64]
 Inputs = pa.Table | npt.NDArray[np.uint8]  # a table, or images (N, K, H, W)
@@ -30,19 +30,19 @@ class Dataset:
     test_fold
         For each row the fold in which it is a test row, if the set comes with folds.
     held_out_rows
-        If above 0, so many random rows are the test rows instead of a fifth.
+        Number of random rows that are the test rows; 0 for five folds.
     """
 
     name: str
     table: pa.Table
     target: Array
-    task: Task
+    task: Kind
     classes: tuple[str, ...] = ()
     test_fold: Array | None = None
     held_out_rows: int = 0
 
     def take(self, rows: Rows) -> Inputs:
-        """The inputs of some rows."""
+        """Return the inputs of some rows."""
         return self.table.take(pa.array(rows))
 
 
@@ -53,11 +53,11 @@ class ImageSet:
     Attributes
     ----------
     images
-        (N, K, H, W), of K channels.
+        Pixels, shape (N, K, H, W) with K channels.
     target
         Class numbers 0..C-1.
     test_fold
-        0 for test images, -1 for the others: there is one fold.
+        The only fold, 0, for test images and -1 for training images.
     """
 
     name: str
@@ -65,34 +65,34 @@ class ImageSet:
     target: Array
     classes: tuple[str, ...]
     test_fold: Array
-    task: ClassVar[Task] = "classification"
+    task: ClassVar[Kind] = "classification"
     held_out_rows: ClassVar[int] = 0
 
     def take(self, rows: Rows) -> Inputs:
-        """Some of the images."""
+        """Return the images of some rows."""
         return self.images[rows]
 
 
 @dataclass(frozen=True)
 class Split:
-    """Numbers of the training and of the test rows, ascending."""
+    """Indices of the training rows and of the test rows, ascending."""
 
     train: Rows
     test: Rows
 
 
 def num_folds(dataset: Dataset | ImageSet) -> int | None:
-    """How many folds there are; None where each fold is a random draw of its own."""
+    """Count the folds; None where each fold is a random draw of its own."""
     if dataset.held_out_rows:
         return None
     return NUM_FOLDS if dataset.test_fold is None else int(np.max(dataset.test_fold.astype(np.int64))) + 1
 
 
 def split(dataset: Dataset | ImageSet, fold: int) -> Split:
-    """Training and test rows of a fold.
+    """Return the training and test rows of a fold.
 
-    A set's own folds where it has some; for sets with ``held_out_rows`` a random draw seeded by the fold's number;
-    otherwise five shuffled folds.
+    These are the set's own folds where it has some. With ``held_out_rows`` the test rows are drawn at random, seeded by
+    the fold's number. Otherwise there are five shuffled folds.
     """
     folds = num_folds(dataset)
     if fold < 0 or (folds is not None and fold >= folds):
@@ -114,7 +114,7 @@ def split(dataset: Dataset | ImageSet, fold: int) -> Split:
 
 
 def hold_out(dataset: Dataset | ImageSet, train: Rows, seed: int) -> tuple[Rows, Rows]:
-    """The training rows as rows to fit and validation rows: a tenth, with each class's share for classes."""
+    """Split training rows into rows to fit and a tenth of validation rows, stratified by class."""
     classes = dataset.target[train] if dataset.task == "classification" else None
     fit, validation = train_test_split(train, test_size=VALIDATION_SHARE, random_state=seed, stratify=classes)
     return np.sort(fit), np.sort(validation)

@@ -16,7 +16,7 @@ ROWS, SEED = 30_000, 0
 
 
 def draw_flights() -> pa.Table:
-    """Draw the sample: random flights, in the order of their dates, which makes the file a fifth smaller."""
+    """Draw random flights and keep the order of their dates, which makes the file a fifth smaller."""
     flights = all_flights()
     rows = np.random.default_rng(SEED).choice(flights.num_rows, ROWS, replace=False)
     return flights.take(pa.array(np.sort(rows)))

@@ -12,7 +12,7 @@ CODES = ("admission_type_id", "discharge_disposition_id", "admission_source_id")
 
 
 def _tidy(table: pa.Table) -> pa.Table:
-    """Question marks as missing values, and codes of kinds of admission as text, since their order means nothing."""
+    """Turn question marks into missing values, and codes of admission into text, since their order means nothing."""
     for name in CODES:
         if name in table.column_names:
             place = table.column_names.index(name)

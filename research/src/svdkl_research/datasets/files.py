@@ -1,4 +1,4 @@
-"""Where data files lie, and whether they hold what they should."""
+"""The folder of the data files, and checks that a file holds the published table."""
 
 import os
 from collections import Counter
@@ -18,19 +18,19 @@ CACHE = Path("~/.cache/svdkl/data")
 
 
 def data_folder(data_dir: Path | None) -> Path:
-    """The folder that was named, else that of the environment variable, else the user's cache."""
+    """Return ``data_dir``, else the folder that SVDKL_DATA names, else the user's cache."""
     if data_dir is None:
         data_dir = Path(os.environ.get(VARIABLE) or CACHE)
     return data_dir.expanduser()
 
 
 def find_file(stem: str, folder: Path) -> Path | None:
-    """The Parquet or CSV file of this name, if it is there."""
+    """Find the Parquet or CSV file with this stem; None if neither is there."""
     return next((path for ending in ("parquet", "csv") if (path := folder / f"{stem}.{ending}").is_file()), None)
 
 
 def missing_file(stem: str, folder: Path, way_out: str) -> FileNotFoundError:
-    """The refusal where a file is not there."""
+    """Make the error for a file that is not there."""
     return FileNotFoundError(
         f"Expected {stem}.parquet (or .csv) in {folder}, found none: name its folder by --data-dir or {VARIABLE}, or "
         f"get the data ({way_out})."
@@ -38,14 +38,14 @@ def missing_file(stem: str, folder: Path, way_out: str) -> FileNotFoundError:
 
 
 def not_the_table(name: str, path: Path, error: Exception) -> ValueError:
-    """The refusal of a table whose values are not of the kind that they should be."""
+    """Make the error for a table whose values have other types than the published ones."""
     return ValueError(
         f"Expected the published table of {name} in {path}, but its values are others ({first_line(error)})."
     )
 
 
 def read_table(path: Path) -> pa.Table:
-    """The table of a Parquet or CSV file."""
+    """Read the table of a Parquet or CSV file."""
     try:
         return pyarrow.csv.read_csv(path) if path.suffix == ".csv" else pyarrow.parquet.read_table(path)
     except (pa.ArrowInvalid, OSError) as error:
@@ -71,7 +71,7 @@ def check_columns(name: str, table: pa.Table, wanted: tuple[str, ...]) -> None:
 
 
 def class_numbers(name: str, labels: pa.ChunkedArray, counts: dict[str, int]) -> Array:
-    """Labels as their places in ``counts``, refused unless each class has exactly as many rows as that says."""
+    """Return the position of each label in ``counts``; refuse labels with other counts."""
     # OpenML's copies write labels with a dot or spaces around them, and numbers as categories.
     texts = [str(label).strip().rstrip(".") for label in labels.to_pylist()]
     found = Counter(texts)
@@ -85,7 +85,7 @@ def class_numbers(name: str, labels: pa.ChunkedArray, counts: dict[str, int]) ->
 
 
 def question_marks_as_missing(table: pa.Table) -> pa.Table:
-    """A table in which ``?`` in text is a missing value."""
+    """Replace ``?`` in text columns by missing values."""
     for place, field in enumerate(table.schema):
         if pa.types.is_string(field.type) or pa.types.is_large_string(field.type):
             column = table.column(place)

@@ -30,15 +30,15 @@ CLASSES = ("on time", "late")
 HELD_OUT = 100_000
 ROWS, LATE = 3_072_570, 1_165_661
 PAPERS_YEAR = 2008
-FEWEST_OF_2008 = 5_800_000  # the year has about 5.9 million complete flights
+FEWEST_OF_2008 = 5_800_000  # the year has about 5.9 million complete flights; fewer are only a part
 STEM = "flights_us_complete8"
 RECORDED = (*FEATURES[:7], "ArrDelay", "TailNum", "Year")
-TAIL_NUMBERS = ("tailnum", "tailnumber")  # names of the column, as they are compared
+TAIL_NUMBERS = ("tailnum", "tailnumber")  # names of the column in lower case, without underscores
 DATA_EXPO = "https://doi.org/10.7910/DVN/HG7NV7"
 
 
 def locate_flights(data_dir: Path | None = None, download: bool = False) -> Path:
-    """The file of flights of many years."""
+    """Find the file with flights of many years."""
     folder = data_folder(data_dir)
     path = find_file(STEM, folder)
     if path is None:
@@ -52,7 +52,7 @@ def locate_flights(data_dir: Path | None = None, download: bool = False) -> Path
 
 
 def load_flights(data_dir: Path | None = None, download: bool = False) -> Dataset:
-    """Flights of many years from one file."""
+    """Load the flights of many years."""
     path = locate_flights(data_dir, download)
     table = read_table(path)
     check_columns("flights", table, (*FEATURES, "ArrDelay"))
@@ -64,7 +64,7 @@ def load_flights(data_dir: Path | None = None, download: bool = False) -> Datase
 
 
 def locate_airline(data_dir: Path | None = None, download: bool = False) -> tuple[list[Path], Path]:
-    """The files of on-time records, and that of the planes."""
+    """Find the files of on-time records and the file of the planes."""
     folder = data_folder(data_dir) / "airline"
     planes = folder / "plane-data.csv"
     records = sorted(path for path in folder.glob("*.csv*") if path.name != planes.name)
@@ -77,11 +77,11 @@ def locate_airline(data_dir: Path | None = None, download: bool = False) -> tupl
 
 
 def load_airline(data_dir: Path | None = None, download: bool = False) -> Dataset:
-    """The flights of 2008 in ``airline/*.csv``, plain or bz2, with build years from ``airline/plane-data.csv``.
+    """Load the flights of 2008 in ``airline/*.csv``, plain or bz2, with build years from ``airline/plane-data.csv``.
 
-    One file of the year or one for each month, with the Data Expo's columns or the bureau's (``Tail_Number``,
-    ``DAY_OF_MONTH``); other columns are passed over.
-    A flight without one of the eight features or the delay is left out, and so is one before its plane was built.
+    The records are one file of the year or one for each month, with the column names of the Data Expo or of the bureau
+    (``Tail_Number``, ``DAY_OF_MONTH``). Flights that lack a feature or the delay are left out, and so are flights
+    before their plane was built.
     """
     records, planes = locate_airline(data_dir, download)
     built = _build_years(planes)
@@ -100,9 +100,9 @@ def _dataset(name: str, table: pa.Table, late: np.ndarray) -> Dataset:
 
 
 def _build_years(path: Path) -> dict[str, int]:
-    """Build year by tail number; the file has ``None``, nothing or 0000 where it is not known."""
+    """Read the build year of each tail number; the file has ``None``, nothing or 0000 for unknown years."""
     as_text = pyarrow.csv.ConvertOptions(column_types={"tailnum": pa.string(), "year": pa.string()})
-    # Planes of which only the tail number is known have no further cells at all.
+    # The row of a plane with nothing known but its tail number has no further cells.
     parse = pyarrow.csv.ParseOptions(invalid_row_handler=lambda row: "skip")
     try:
         table = pyarrow.csv.read_csv(path, parse_options=parse, convert_options=as_text)
@@ -116,7 +116,7 @@ def _build_years(path: Path) -> dict[str, int]:
 
 
 def _complete_flights(path: Path, built: dict[str, int]) -> Iterator[pa.Table]:
-    """The year's flights of a file for which everything is known, part by part: there are seven million."""
+    """Yield the complete flights of 2008 in a file, part by part, since a year has seven million rows."""
     planes = pa.array(built.keys(), pa.string())
     years = pa.array(built.values(), pa.float64())
     try:
@@ -140,7 +140,7 @@ def _complete_flights(path: Path, built: dict[str, int]) -> Iterator[pa.Table]:
 
 
 def _names_in(path: Path) -> dict[str, str]:
-    """What a file calls the columns that are recorded: case and underscores differ from publisher to publisher."""
+    """Return the name of each needed column in a file; case and underscores differ between publishers."""
     with pa.input_stream(path, compression="detect") as stream:
         found = {name.replace("_", "").lower(): name for name in pyarrow.csv.open_csv(stream).schema.names}
     names = {}

@@ -1,4 +1,4 @@
-"""Images as people have them on disk, and whether they are what they should be."""
+"""Image files in their published formats, and checks that they hold the published images."""
 
 import gzip
 import io
@@ -15,11 +15,11 @@ from svdkl_research.datasets.files import VARIABLE, data_folder
 
 Bytes = npt.NDArray[np.uint8]
 Part = tuple[Bytes, Array]  # images and their classes
-TEST, TRAINING = 0, -1  # the fold in which an image is a test image: the only one there is, or none
+TEST, TRAINING = 0, -1  # test_fold of test and of training images: a published split is the only fold
 
 
 def missing_images(name: str, files: str, folder: Path, address: str, found: str = "none") -> FileNotFoundError:
-    """The refusal where no file of a set is there."""
+    """Make the error for a set without files."""
     return FileNotFoundError(
         f"Expected {files} in {folder}, found {found}: get {name} from {address}, and name its folder by --data-dir or "
         f"{VARIABLE}."
@@ -27,19 +27,19 @@ def missing_images(name: str, files: str, folder: Path, address: str, found: str
 
 
 def find_images(data_dir: Path | None, table: str, archive: str, unpacked: str) -> Path | None:
-    """A set's pictures as one table, the published archive or the folder that it unpacks to, if they are there."""
+    """Find a set's table, its published archive or the unpacked folder; None if none is there."""
     folder = data_folder(data_dir)
     files = (path for name in (table, archive) if (path := folder / name).is_file())
     return next(files, folder / unpacked if (folder / unpacked).is_dir() else None)
 
 
 def unreadable(path: Path, error: Exception) -> ValueError:
-    """The refusal of a file that is damaged or of another kind."""
+    """Make the error for a file that is damaged or of another format."""
     return ValueError(f"Expected whole images in {path}, but they cannot be read ({first_line(error)}).")
 
 
 def check_part(name: str, images: Bytes, labels: Array, shape: tuple[int, int, int], counts: Sequence[int]) -> Part:
-    """Images and labels, refused unless they have the published shape and so many of each class."""
+    """Return images and labels; refuse other shapes and class counts than the published ones."""
     if images.shape != (len(labels), *shape) or images.dtype != np.uint8:
         raise ValueError(
             f"Expected {name} as {sum(counts)} images of {shape} bytes, got {images.shape} of {images.dtype} and "
@@ -57,14 +57,14 @@ def check_part(name: str, images: Bytes, labels: Array, shape: tuple[int, int, i
 
 
 def join_parts(name: str, train: Part, test: Part, classes: Sequence[str]) -> ImageSet:
-    """A set with its published split."""
+    """Join training and test images to a set with its published split."""
     fold = np.repeat(np.array([TRAINING, TEST]), [len(train[1]), len(test[1])])
     images, target = np.concatenate([train[0], test[0]]), np.concatenate([train[1], test[1]])
     return ImageSet(name, images, target, tuple(classes), fold)
 
 
 def read_idx(path: Path) -> Bytes:
-    """The array of bytes in a file of MNIST's own format, plain or gzip."""
+    """Read the array of bytes in a file of MNIST's own format, plain or gzip."""
     try:
         content = path.read_bytes()
         if path.suffix == ".gz":
@@ -80,7 +80,7 @@ def read_idx(path: Path) -> Bytes:
 
 
 def decode_picture(content: bytes) -> Bytes:
-    """Pixels (H, W, 3) of a JPEG, PNG or WebP picture, grey ones included."""
+    """Decode a JPEG, PNG or WebP picture, colour or grey, to pixels of shape (H, W, 3)."""
     try:
         from PIL import Image
     except ImportError as error:

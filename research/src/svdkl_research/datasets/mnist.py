@@ -24,11 +24,11 @@ FOLDERS = ("mnist", "MNIST/raw")  # the second is where torchvision keeps them
 MNIST_ADDRESS = "https://ossci-datasets.s3.amazonaws.com/mnist/"
 NOTMNIST_ADDRESS = "https://github.com/davidflanagan/notMNIST-to-MNIST"
 
-Files = tuple[Path, ...]  # one of arrays, or one of images and one of labels
+Files = tuple[Path, ...]  # one file of arrays, or a file of images and a file of labels
 
 
 def locate_mnist(data_dir: Path | None = None, download: bool = False) -> list[Files]:
-    """The files of the training and of the test images."""
+    """Find the files of the training and test images."""
     folder = data_folder(data_dir)
     train, test = (_find(folder, "mnist.npz", FOLDERS, part) for part in PARTS)
     if train is None or test is None:
@@ -38,14 +38,14 @@ def locate_mnist(data_dir: Path | None = None, download: bool = False) -> list[F
 
 
 def load_mnist(data_dir: Path | None = None, download: bool = False) -> ImageSet:
-    """Digits: 60,000 training and 10,000 test images."""
+    """Load the digits: 60,000 training and 10,000 test images."""
     train, test = (_read(files, part) for files, part in zip(locate_mnist(data_dir, download), PARTS))
     train = check_part("mnist", *train, SHAPE, TRAIN_COUNTS)
     return join_parts("mnist", train, check_part("mnist", *test, SHAPE, TEST_COUNTS), DIGITS)
 
 
 def load_mnist_binary(data_dir: Path | None = None, download: bool = False) -> ImageSet:
-    """The same images, to tell odd from even digits."""
+    """Load MNIST with two classes, even and odd digits."""
     digits = load_mnist(data_dir, download)
     return ImageSet(
         "mnist_binary", digits.images, digits.target.astype(np.int64) % 2, ("even", "odd"), digits.test_fold
@@ -53,7 +53,7 @@ def load_mnist_binary(data_dir: Path | None = None, download: bool = False) -> I
 
 
 def locate_notmnist(data_dir: Path | None = None, download: bool = False) -> Files:
-    """The files of the letters."""
+    """Find the files of the letters."""
     folder = data_folder(data_dir)
     found = _find(folder, "notmnist_test.npz", ("notmnist",), "test")
     if found is None:
@@ -63,14 +63,14 @@ def locate_notmnist(data_dir: Path | None = None, download: bool = False) -> Fil
 
 
 def load_notmnist(data_dir: Path | None = None, download: bool = False) -> ImageSet:
-    """Letters A to J in many typefaces: 10,000 test images for models of MNIST, which are to find them strange."""
+    """Load the letters A to J in many typefaces: 10,000 images that models of MNIST should find strange."""
     part = _read(locate_notmnist(data_dir, download), "test")
     images, target = check_part("notmnist", *part, SHAPE, LETTER_COUNTS)
     return ImageSet("notmnist", images, target, LETTERS, np.full(len(target), TEST))
 
 
 def _find(folder: Path, arrays: str, folders: tuple[str, ...], part: str) -> Files | None:
-    """The files of one part; None if they are not there."""
+    """Find the files of one part, "train" or "test"; None if they are not there."""
     if (folder / arrays).is_file():
         return (folder / arrays,)
     stem = {"train": "train", "test": "t10k"}[part]
@@ -83,7 +83,7 @@ def _find(folder: Path, arrays: str, folders: tuple[str, ...], part: str) -> Fil
 
 
 def _read(files: Files, part: str) -> Part:
-    """Images and labels of one part."""
+    """Read images and labels of one part."""
     path, *labels = files
     if labels:
         return read_idx(path)[:, None], read_idx(labels[0])

@@ -22,24 +22,24 @@ from svdkl_research.datasets.openml import download as download_from_openml
 
 @dataclass(frozen=True)
 class Published:
-    """What is known of a table of classes before it is read.
+    """A published table of classes: its file, its columns, and the numbers to check.
 
     Attributes
     ----------
     stem
-        Name of its file without the ending.
+        Name of the file without its ending.
     target, unused
-        Column of the classes, and columns that are no features.
+        Name of the class column, and of columns that are no features.
     rows, features
-        Their numbers, to check.
+        Expected number of rows and of features.
     counts
-        Classes in order, with their rows.
+        Number of rows of each class, in the order of the classes.
     address
-        Where people get the data.
+        Web address of the data.
     openml_id
-        Number of the same table at OpenML, 0 if there is none.
+        OpenML's number of the table, 0 if OpenML does not have it.
     tidy
-        Applied to the table as read, before anything is checked.
+        Function applied to the table as read, before the checks.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Published:
     tidy: Callable[[pa.Table], pa.Table] = lambda table: table
 
     def locate(self, data_dir: Path | None = None, download: bool = False) -> Path:
-        """The table's file; fetched from OpenML first if it is not there and ``download`` says so."""
+        """Find the table's file; with ``download`` a missing one is fetched from OpenML."""
         folder = data_folder(data_dir)
         path = find_file(self.stem, folder)
         if path is None:

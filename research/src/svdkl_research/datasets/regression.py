@@ -38,7 +38,7 @@ SIZES = {  # rows, features
 
 
 def locate_regression(name: str, data_dir: Path | None = None, download: bool = False) -> Path:
-    """The file of a set, in the folder ``uci_regression``."""
+    """Find the file of a set in the folder ``uci_regression``."""
     folder = data_folder(data_dir) / "uci_regression"
     path = find_file(name, folder)
     if path is None:
@@ -47,7 +47,7 @@ def locate_regression(name: str, data_dir: Path | None = None, download: bool = 
 
 
 def load_regression(name: str, data_dir: Path | None = None, download: bool = False) -> Dataset:
-    """One of the sets."""
+    """Load one of the regression sets with its ten folds."""
     path = locate_regression(name, data_dir, download)
     rows, features = SIZES[name]
     table = read_table(path)

@@ -20,7 +20,7 @@ ADDRESS = "http://ufldl.stanford.edu/housenumbers/"
 
 
 def locate_svhn(data_dir: Path | None = None, download: bool = False) -> list[Path]:
-    """The files of the training and of the test pictures."""
+    """Find the files of the training and test pictures."""
     folder = data_folder(data_dir)
     for own in (folder / "svhn", folder):
         paths = [own / f"{part}_32x32.mat" for part in ("train", "test")]
@@ -30,14 +30,14 @@ def locate_svhn(data_dir: Path | None = None, download: bool = False) -> list[Pa
 
 
 def load_svhn(data_dir: Path | None = None, download: bool = False) -> ImageSet:
-    """The cropped digits with their published split; the further 531,131 easier ones are not used."""
+    """Load the cropped digits with their published split, without the 531,131 easier extra pictures."""
     train, test = (_read(path) for path in locate_svhn(data_dir, download))
     train = check_part("svhn", *train, SHAPE, TRAIN_COUNTS)
     return join_parts("svhn", train, check_part("svhn", *test, SHAPE, TEST_COUNTS), DIGITS)
 
 
 def _read(path: Path) -> Part:
-    """X is (32, 32, 3, N), and y says 10 for the digit 0."""
+    """Read one file, where X has shape (32, 32, 3, N) and y is 10 for the digit 0."""
     from scipy.io import loadmat
     from scipy.io.matlab import MatReadError
 

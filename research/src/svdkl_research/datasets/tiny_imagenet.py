@@ -50,11 +50,11 @@ TRAIN_COUNTS, TEST_COUNTS = (500,) * 20, (50,) * 20
 ARCHIVE, TABLE, FOLDER = "tiny-imagenet-200.zip", "tiny_imagenet_30cls.parquet", "tiny-imagenet-200"
 ADDRESS = "http://cs231n.stanford.edu/tiny-imagenet-200.zip"
 
-Pictures = list[tuple[bytes, str]]  # with the class, by its number in WordNet
+Pictures = list[tuple[bytes, str]]  # the encoded picture, and its class by WordNet's number
 
 
 def locate_tiny_imagenet20(data_dir: Path | None = None, download: bool = False) -> Path:
-    """The file or folder of the pictures."""
+    """Find the file or folder with the pictures."""
     path = find_images(data_dir, TABLE, ARCHIVE, FOLDER)
     if path is None:
         raise missing_images("Tiny-ImageNet", f"{ARCHIVE}, {FOLDER} or {TABLE}", data_folder(data_dir), ADDRESS)
@@ -62,7 +62,7 @@ def locate_tiny_imagenet20(data_dir: Path | None = None, download: bool = False)
 
 
 def load_tiny_imagenet20(data_dir: Path | None = None, download: bool = False) -> ImageSet:
-    """The pictures of the twenty classes with their published split."""
+    """Load the pictures of the twenty classes with their published split."""
     path = locate_tiny_imagenet20(data_dir, download)
     try:
         train, test = _of_table(path) if path.name == TABLE else _of_published(path)
@@ -85,7 +85,7 @@ def _of_table(path: Path) -> tuple[Pictures, Pictures]:
 
 
 def _of_published(path: Path) -> tuple[Pictures, Pictures]:
-    """From the published archive, or from the folder that it unpacks to."""
+    """Read the pictures from the published archive, or from the folder that it unpacks to."""
     if path.is_dir():
         return _of_files(lambda name: (path / name).read_bytes())
     with zipfile.ZipFile(path) as archive:

@@ -1,29 +1,29 @@
-"""What runs are judged by."""
+"""The metrics that pages show, and which of their values are better."""
 
 from dataclasses import dataclass
 
-from svdkl_research.datasets.dataset import Task as Kind
+from svdkl_research.datasets.dataset import Kind
 
 
 @dataclass(frozen=True)
 class Measure:
-    """A number of a result: its key in metrics.json, how it is written, and what is best."""
+    """A metric: its key in a result's metrics, how it is written, and which values are best."""
 
     key: str
     title: str
     digits: int
-    better: str  # "high", "low", or "near" for what is best at the target
+    better: str  # "high", "low", or "near": best at the target
     target: float = 0.0
 
     def distance(self, value: float) -> float:
-        """How far from the best a value is."""
+        """Return a number that is the lower, the better the value is."""
         return {"high": -value, "low": value, "near": abs(value - self.target)}[self.better]
 
 
-# How well scores tell rows from elsewhere; a score's name follows the key, except the main one's.
+# How well a score tells rows of another set. The score's name follows the key, except for the main score.
 OUTSIDE = (Measure("ood_auroc", "AUROC", 4, "high"), Measure("ood_fpr95", "FPR95", 4, "low"))
 
-# The first two of each kind are those that verdicts are on.
+# Verdicts are on the first two measures of each kind.
 MEASURES: dict[Kind, tuple[Measure, ...]] = {
     "classification": (
         Measure("accuracy", "accuracy", 4, "high"),

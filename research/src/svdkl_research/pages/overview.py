@@ -1,4 +1,4 @@
-"""Tables inside documents, from the folders of results and from nothing else.
+"""Tables inside documents, made from the results and from nothing else.
 
 A comment says what stands below it: ``<!-- results: tabular nlp -->``, up to ``<!-- end of results -->``.
 """
@@ -17,7 +17,7 @@ PLACE = re.compile(r"(<!-- results: (\S+) (\S+) -->\n).*?(<!-- end of results --
 
 
 def fill_in(document: str, root: Path) -> str:
-    """The document with its tables as the results in a folder have them."""
+    """Return the document with its tables filled in from the results in ``root``."""
 
     def filled(place: re.Match[str]) -> str:
         return f"{place[1]}\n{overview(get_suite(place[2]), place[3], root)}\n\n{place[4]}"
@@ -26,7 +26,7 @@ def fill_in(document: str, root: Path) -> str:
 
 
 def overview(suite: Suite, key: str, root: Path) -> str:
-    """One measure of all models on all sets: mean ± standard deviation over the runs, the best mean in bold."""
+    """Tabulate one measure of all models on all sets: mean ± deviation over the runs, the best mean in bold."""
     known = {measure.key: measure for measure in MEASURES[suite.kind]}
     if key not in known:
         raise ValueError(f"Expected a measure of {suite.name} out of {', '.join(known)}, got {key!r}.")
@@ -43,5 +43,5 @@ def overview(suite: Suite, key: str, root: Path) -> str:
 
 
 def _marked(cell: str, results: list[Result]) -> str:
-    """A single run has no spread to show, and says so."""
+    """Mark the cell of a single run, which has no spread to show."""
     return f"{cell} (one run)" if len(results) == 1 else cell

@@ -14,11 +14,11 @@ class PaperTable:
     Attributes
     ----------
     place
-        Where in the paper it stands.
+        The table or section of the paper.
     title
-        What is measured.
+        The measure.
     figures
-        By set and model.
+        The printed figures, by data set and model.
     """
 
     place: str
@@ -31,7 +31,7 @@ def _row(models: tuple[str, ...], *figures: str) -> dict[str, str]:
 
 
 def _flights(models: tuple[str, ...], *figures: str) -> dict[str, dict[str, str]]:
-    """The paper's set is our ``airline``; ``flights`` stands in for it, see REMARKS."""
+    """Return figures for ``airline``, the paper's set, and for ``flights``, which stands in for it (see REMARKS)."""
     return dict.fromkeys(("airline", "flights"), _row(models, *figures))
 
 
@@ -113,7 +113,7 @@ TABLES = (
 
 _COLLECTED = "Its figures of GPs without a network were collected from publications on them, not run beside the others."
 
-# Why some of them are not to be compared with ours.
+# Why the paper's figures on a set cannot be compared with ours.
 REMARKS = {
     "mnist_binary": _COLLECTED,
     "mnist": _COLLECTED,
@@ -133,12 +133,12 @@ REMARKS = {
 
 
 def tables_on(dataset: str) -> list[PaperTable]:
-    """All measures that the paper reports on a set."""
+    """Return all tables of the paper with figures on a set."""
     return [table for table in TABLES if dataset in table.figures]
 
 
 def time_ratio(dataset: str) -> float | None:
-    """How many times as long as the network alone SV-DKL took in the paper."""
+    """Return the paper's training time of SV-DKL as a multiple of the network's; None where it has none."""
     for table in tables_on(dataset):
         if table.title == HOURS:
             hours = table.figures[dataset]

@@ -1,4 +1,4 @@
-"""What there is to say below a table: which models had less than others, times, and verdicts."""
+"""Paragraphs below a table: missing runs and smaller budgets, training times, verdicts."""
 
 import math
 from statistics import mean
@@ -18,7 +18,7 @@ CORE_SECONDS = "train_core_seconds"
 
 
 def remarks(suite: Suite, dataset: str, by_model: ByModel) -> list[str]:
-    """What there is to say below a set's table."""
+    """Write the paragraphs below the table of a set."""
     parts = [_missing(suite, dataset, by_model), _unseen(dataset, by_model)]
     parts += [_outdated(suite, by_model), _times(dataset, by_model), _epochs(by_model)]
     places = sorted({table.place for table in tables_on(dataset) if set(suite.results) & set(table.figures[dataset])})
@@ -36,7 +36,7 @@ def remarks(suite: Suite, dataset: str, by_model: ByModel) -> list[str]:
 
 
 def _missing(suite: Suite, dataset: str, by_model: ByModel) -> str:
-    """Which models have fewer runs or rows than others: by the suite, by their own cost, or not run yet."""
+    """Name models with fewer runs or rows than others: by the suite, by their cost, or not run yet."""
     present = [model for model in suite.results if suite.folds_of(dataset, model)]
     most_seeds = seeds_on(suite, dataset)
     fewer: dict[str, list[str]] = {}
@@ -57,7 +57,7 @@ def _missing(suite: Suite, dataset: str, by_model: ByModel) -> str:
         < (expected := len(suite.folds_of(dataset, model)) * len(suite.seeds_of(dataset, model)))
     ]
     for model, results in by_model.items():
-        # A rival whose time grows faster than the rows says to how many of them it was fitted.
+        # Rivals whose time grows faster than the rows are fitted to some of them, and record how many.
         for rows, of_rows in sorted({_fitted_rows(result) for result in results}):
             if rows < of_rows:
                 sentences.append(f"`{model}` was fitted to {rows:,} of {of_rows:,} rows.")
@@ -68,25 +68,25 @@ def _missing(suite: Suite, dataset: str, by_model: ByModel) -> str:
 
 
 def seeds_on(suite: Suite, dataset: str) -> tuple[int, ...]:
-    """The seeds of the models that have the most of them on a set."""
+    """Return the seeds of the models with most seeds on a set."""
     return max((suite.seeds_of(dataset, model) for model in suite.models if suite.folds_of(dataset, model)), key=len)
 
 
 def _unseen(dataset: str, by_model: ByModel) -> str:
-    """Which models were fitted while the images that they were to find strange were missing."""
+    """Name the models that were fitted while the out-of-distribution images were missing."""
     unseen = [
         f"`{model}`" for model, results in by_model.items() if len(values_of(results, OUTSIDE[0].key)) < len(results)
     ]
     if dataset not in ELSEWHERE or not unseen:
         return ""
     return (
-        f"Not shown images of {ELSEWHERE[dataset]}: {', '.join(unseen)}; to measure that, delete their folders and run "
-        f"the suite again where that set is there."
+        f"Not shown images of {ELSEWHERE[dataset]}: {', '.join(unseen)}; to measure that, delete their lines in "
+        f"runs.jsonl and run the suite again where that set is there."
     )
 
 
 def _outdated(suite: Suite, by_model: ByModel) -> str:
-    """Which models were trained with other numbers than they would be now, as far as that is known."""
+    """Name the models whose defaults of training differ from today's, as far as that is known."""
     changed, unknown = [], []
     for model, results in by_model.items():
         found = [outdated(suite, result) for result in results]
@@ -101,7 +101,7 @@ def _outdated(suite: Suite, by_model: ByModel) -> str:
     if unknown:
         sentences.append(f"By an earlier version, which does not say with what numbers: {', '.join(unknown)}.")
     if sentences:
-        sentences.append("To repeat them, delete their folders and run the suite again.")
+        sentences.append("To repeat them, delete their lines in runs.jsonl and run the suite again.")
     return " ".join(sentences)
 
 
@@ -111,7 +111,7 @@ def _fitted_rows(result: Result) -> tuple[int, int]:
 
 
 def _ended_by_time(model: str, results: list[Result]) -> list[str]:
-    """How far models with a budget in seconds came, if that ended them before they had finished."""
+    """Say how far a model came whose budget in seconds ended before its steps did."""
     ended = [result.config for result in results if result.config.get("findings", {}).get("ended_by_time")]
     counts = []
     for unit, name in (("steps", "steps"), ("warm_up", "moves to warm up"), ("moves", "moves")):
@@ -125,7 +125,7 @@ def _ended_by_time(model: str, results: list[Result]) -> list[str]:
 
 
 def _ended_by_rounds(model: str, results: list[Result]) -> list[str]:
-    """Whether trees were still growing better when there were as many as there may be."""
+    """Say whether boosting was still improving when it reached its largest number of rounds."""
     ended = 0
     for result in results:
         settings, chosen = result.config.get("settings", {}), result.config.get("findings", {}).get("chosen", {})
@@ -136,10 +136,10 @@ def _ended_by_rounds(model: str, results: list[Result]) -> list[str]:
 
 
 def _times(dataset: str, by_model: ByModel) -> str:
-    """How many times as long as the network alone SV-DKL trains, over the runs that both have.
+    """Give SV-DKL's training time as a multiple of the network's, over the runs that both have.
 
-    In seconds of cores, which other work on the machine lengthens less than those of the clock, and of fits by the same
-    code on the same processor; others do not count.
+    Times are core seconds, which other work on the machine lengthens less than seconds of the clock. Only pairs of fits
+    by the same code on the same processor count.
     """
     networks = {result.run: result for result in by_model.get("dnn") or by_model.get("cnn", [])}
     ratios = []
@@ -156,7 +156,7 @@ def _times(dataset: str, by_model: ByModel) -> str:
 
 
 def _epochs(by_model: ByModel) -> str:
-    """For how many epochs each network was trained, with or without a head, and whose last stage was of no use."""
+    """Give the mean epochs of each model, and name the models whose last stage improved nothing."""
     means, in_vain = [], []
     for model in ("dnn", "cnn", "dnn_plus", "cnn_plus", *OURS):
         results = [result for result in by_model.get(model, []) if stages_of(result)]
@@ -175,16 +175,16 @@ def _epochs(by_model: ByModel) -> str:
 
 
 def stages_of(result: Result) -> dict[str, dict[str, Any]]:
-    """Epochs and seconds of each stage of a run's training, where they are known."""
+    """Return epochs and seconds of each training stage of a run; empty where they are unknown."""
     return dict(result.config.get("findings", {}).get("stages", {}))
 
 
 def epochs_of(result: Result) -> int:
-    """Of all stages of a run's training, where they are known."""
+    """Count the epochs of a run over all stages of its training."""
     return sum(stage["epochs"] for stage in stages_of(result).values())
 
 
 def _timed_alike(one: Result, other: Result) -> bool:
-    """Whether both have core seconds, which the same code spent on the same processor."""
-    told = [(result.provenance["commit"], result.provenance["machine"]["processor"]) for result in (one, other)]
-    return told[0] == told[1] and all(result.metrics.get(CORE_SECONDS) for result in (one, other))
+    """Tell whether both runs know their core seconds, and ran the same code on the same processor."""
+    origins = [(result.provenance["commit"], result.provenance["machine"]["processor"]) for result in (one, other)]
+    return origins[0] == origins[1] and all(result.metrics.get(CORE_SECONDS) for result in (one, other))

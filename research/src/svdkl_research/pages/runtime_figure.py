@@ -1,4 +1,4 @@
-"""How long a step takes by the number of inducing points: the paper's Figure 2 c and d."""
+"""The time of a step against the number of inducing points, as in the paper's Figure 2 c and d."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -21,9 +21,9 @@ STYLES: dict[str, dict[str, Any]] = {
 
 
 def runtime(curves: Sequence[Curve], title: str) -> str:
-    """Seconds to the left; to the right, those at the smallest m taken as 1, with a dashed slope of one.
+    """Draw seconds on the left and, on the right, multiples of the time at the smallest m beside a slope of one.
 
-    A cross stands where a system ended. At least one curve has points.
+    A cross marks the m at which a system ended. At least one curve must have points.
     """
     with Canvas(900, 420) as canvas:
         left, right = canvas.figure.subplots(1, 2)
@@ -59,7 +59,7 @@ def _reason(m: int, status: str) -> str:
 
 
 def _mark_the_end(axes: Axes, curve: Curve) -> None:
-    """A cross at the top edge, above the m that could not be measured."""
+    """Draw a cross at the top edge, above the m that could not be measured."""
     if curve.ended is not None:
         colour = STYLES[curve.name]["color"]
         axes.plot(

@@ -1,4 +1,4 @@
-"""How a measure changes with the number of training rows."""
+"""A measure against the number of training rows."""
 
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from svdkl.report.figures.canvas import BLUE, GREEN, MUTED, ORANGE, RED, Canvas,
 Reals = npt.NDArray[np.float64]
 
 
-class Curve(NamedTuple):
+class SizeCurve(NamedTuple):
     """Means and standard deviations of one model, by training rows."""
 
     name: str
@@ -19,8 +19,8 @@ class Curve(NamedTuple):
     spreads: Reals
 
 
-def scaling(curves: list[Curve], level: tuple[str, float] | None, y_label: str, log: bool) -> str:
-    """One line a model; a dashed level for one that was trained on all rows only."""
+def scaling(curves: list[SizeCurve], level: tuple[str, float] | None, y_label: str, log: bool) -> str:
+    """Draw a line for each model, and a dashed level for a model that was trained on all rows only."""
     with Canvas(480, 370) as canvas:
         axes = canvas.figure.add_subplot()
         for curve, colour in zip(curves, (BLUE, ORANGE, GREEN, RED)):

@@ -1,4 +1,4 @@
-"""Tables in Markdown, made from the folders of results and from nothing else, beside the paper's own figures."""
+"""Tables in Markdown, made from the results and from nothing else, beside the paper's own figures."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -17,12 +17,12 @@ from svdkl_research.suites.suite import WHOLE, Suite
 
 
 def suite_tables(suite: Suite, root: Path, figures: Sequence[str] = ()) -> str:
-    """All tables of a suite: a set each, a model a row; mean ± standard deviation over runs, the best in bold.
+    """Write the page of a suite: a table for each set, a row for each model, mean ± deviation over the runs.
 
     Parameters
     ----------
     figures
-        Names of files beside the page that it is to show.
+        Names of figure files beside the page, to show at its end.
     """
     found = list(read_results(root, suite))
     if not found:
@@ -47,7 +47,7 @@ def suite_tables(suite: Suite, root: Path, figures: Sequence[str] = ()) -> str:
 
 
 def dataset_table(suite: Suite, dataset: str, by_model: ByModel) -> str:
-    """The table of one set; the paper's figures have columns of their own, and rows where we have no run yet."""
+    """Write the table of one set. The paper's figures have columns, and rows even where we have no run."""
     measures = MEASURES[suite.kind]
     reported = [table for table in tables_on(dataset) if set(suite.results) & set(table.figures[dataset])]
     in_paper = {model for table in reported for model in table.figures[dataset]}
@@ -66,7 +66,7 @@ def dataset_table(suite: Suite, dataset: str, by_model: ByModel) -> str:
 
 
 def outside_table(suite: Suite, dataset: str, by_model: ByModel) -> list[str]:
-    """How well each model tells images of another set from the test images, by each of its scores."""
+    """Tabulate how well each score of each model tells images of another set from the test images."""
     scored = {model: by_model[model] for model in suite.results if values_of(by_model.get(model, []), OUTSIDE[0].key)}
     if not scored:
         return []
@@ -89,7 +89,7 @@ def outside_table(suite: Suite, dataset: str, by_model: ByModel) -> list[str]:
 
 
 def sizes_table(suite: Suite, results: list[Result]) -> str:
-    """How a set's first two measures, the epochs and the time of training change with the rows."""
+    """Tabulate a set's first two measures, epochs and training time for each share of the rows."""
     measures = MEASURES[suite.kind][:2]
     titles = ["model", "share", "training rows", *(measure.title for measure in measures)]
     titles += ["epochs", "training, of a core", "runs"]
@@ -114,14 +114,14 @@ def _missing_sizes(suite: Suite, results: list[Result]) -> list[str]:
 
 
 def column(measure: Measure, groups: list[list[Result]]) -> list[str]:
-    """The cells of a column; models that lack some folds, and so have been scored on other rows, are not the best."""
+    """Write the cells of a column. A model that lacks some folds cannot win: it was scored on other rows."""
     folds = [{result.run.partition("-")[0] for result in results} for results in groups]
     values = [values_of(results, measure.key) for results in groups]
     return _cells(measure, values, [own == set().union(*folds) for own in folds])
 
 
 def _cells(measure: Measure, values: list[list[float]], comparable: list[bool] | None = None) -> list[str]:
-    """Mean and deviation of each group; in bold those comparable ones that are the best as far as the digits tell."""
+    """Write mean and deviation of each group, the best mean in bold; groups equal in all printed digits tie."""
     may_win = comparable or [True] * len(values)
     rounded = [round(mean(v), measure.digits) if v else None for v in values]
     distances = [
@@ -149,7 +149,7 @@ def _mean_time(results: Iterable[Result], key: str) -> str:
 
 
 def row(cells: list[str]) -> str:
-    """A line of a table."""
+    """Write a line of a table."""
     return f"| {' | '.join(cells)} |"
 
 
@@ -168,7 +168,7 @@ def _introduction(suite: Suite) -> str:
 
 
 def _origin(results: list[Result]) -> str:
-    """Where the figures come from, in a sentence for each combination that occurs."""
+    """Say which code and machine the figures come from, with a line for each combination."""
     origins: dict[str, int] = defaultdict(int)
     for result in results:
         origins[_origin_of(result.provenance)] += 1

@@ -1,4 +1,4 @@
-"""Does SV-DKL beat its rivals? Differences between runs on the same rows, and a plain word on them."""
+"""Verdicts on SV-DKL against its rivals, from differences between runs on the same rows."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,36 +10,36 @@ from svdkl_research.suites.results import Result
 from svdkl_research.suites.suite import Suite
 
 OURS = ("svdkl_paper", "svdkl_paper_small_batches", "svdkl")
-TODAY = ("laplace", "ensemble", "lightgbm")  # what people use now; our defaults are compared with them, too
+TODAY = ("laplace", "ensemble", "lightgbm")  # what people use today: only our defaults are compared with them
 RIVALS = ("dnn", "cnn", "dnn_temperature", "dnn_plus", "cnn_plus", "dnn_gp", "cnn_gp")
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One measure of two models: ours minus the rival's in every run that both have, at least one."""
+    """Differences of one measure, ours minus the rival's, in the runs that both have."""
 
     measure: Measure
     differences: tuple[float, ...]
-    mixed: int = 0  # of them between runs of two commits, which may differ in more than the model
+    mixed: int = 0  # number of differences between two commits, which may differ in more than the model
 
     @property
     def mean(self) -> float:
-        """Of the differences."""
+        """Mean of the differences."""
         return mean(self.differences)
 
     @property
     def digits(self) -> int:
-        """One more than in tables, where means and spreads of differences would often look the same."""
+        """Decimal places: one more than in tables, since differences are small."""
         return self.measure.digits + 1
 
     @property
     def spread(self) -> float | None:
-        """Standard deviation of the differences; a single run has none."""
+        """Standard deviation of the differences; None of a single run."""
         return stdev(self.differences) if len(self.differences) > 1 else None
 
     @property
     def verdict(self) -> str:
-        """Better or worse if the mean difference is larger than the spread, as both are printed."""
+        """The verdict: better or worse if the mean difference exceeds the spread, both rounded as printed."""
         if self.spread is None:
             return "no spread known"
         if abs(round(self.mean, self.digits)) <= round(self.spread, self.digits):
@@ -48,7 +48,7 @@ class Comparison:
 
     @property
     def text(self) -> str:
-        """The verdict and its numbers."""
+        """The measure, the verdict and its numbers in words."""
         runs, digits = len(self.differences), self.digits
         spread = "" if self.spread is None else f" ± {self.spread:.{digits}f}"
         counted = "1 run" if runs == 1 else f"{runs} runs"
@@ -58,7 +58,7 @@ class Comparison:
 
 
 def compare(measure: Measure, ours: Iterable[Result], rival: Iterable[Result]) -> Comparison | None:
-    """The differences run by run; None if the two have no run in common."""
+    """Compare two models run by run; None if they have no run in common."""
     theirs = {result.run: result for result in rival}
     differences, mixed = [], 0
     for result in ours:
@@ -73,7 +73,7 @@ def compare(measure: Measure, ours: Iterable[Result], rival: Iterable[Result]) -
 
 
 def verdicts(suite: Suite, by_model: dict[str, list[Result]]) -> list[str]:
-    """A line for each of our models and each rival on one set, on its first two measures."""
+    """Write a line for each of our models against each rival, on the first two measures of a set."""
     lines = []
     for own in OURS:
         for rival in (*RIVALS, *TODAY) if own == "svdkl" else RIVALS:

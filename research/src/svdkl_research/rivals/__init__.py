@@ -1,14 +1,14 @@
-"""The models by name. Libraries are imported when a model of theirs is asked for."""
+"""The models by name. The library of a model is imported when the model is made."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from svdkl_research.datasets.dataset import Task
+from svdkl_research.datasets.dataset import Kind
 from svdkl_research.rivals.interface import Baseline, ClassBaseline, Gaussian, RealBaseline, Refined
 
 
-def _network(**options: object) -> Callable[[Task, str], Baseline]:
-    def make(task: Task, dataset: str) -> Baseline:
+def _network(**options: object) -> Callable[[Kind, str], Baseline]:
+    def make(task: Kind, dataset: str) -> Baseline:
         from svdkl_research.rivals.networks import NetworkClassifier, NetworkRegressor
 
         return NetworkClassifier(**options) if task == "classification" else NetworkRegressor(**options)
@@ -16,7 +16,7 @@ def _network(**options: object) -> Callable[[Task, str], Baseline]:
     return make
 
 
-def _paper(task: Task, dataset: str) -> Baseline:
+def _paper(task: Kind, dataset: str) -> Baseline:
     return _network(**paper_options(dataset))(task, dataset)
 
 
@@ -29,13 +29,13 @@ def _on_images(**options: object) -> Callable[[str, int | None], Baseline]:
     return make
 
 
-def _boosting(task: Task, dataset: str) -> Baseline:
+def _boosting(task: Kind, dataset: str) -> Baseline:
     from svdkl_research.rivals.boosting import BoostingClassifier, BoostingRegressor
 
     return BoostingClassifier() if task == "classification" else BoostingRegressor()
 
 
-def _ensemble(task: Task, dataset: str) -> Baseline:
+def _ensemble(task: Kind, dataset: str) -> Baseline:
     from svdkl_research.rivals.ensemble import EnsembleClassifier, EnsembleRegressor
     from svdkl_research.rivals.networks import NetworkClassifier, NetworkRegressor
 
@@ -98,7 +98,7 @@ def _d_gplvm(dataset: str, max_epochs: int | None) -> Baseline:
     return LatentVariableClassifier()
 
 
-def _svgp(task: Task, dataset: str) -> Baseline:
+def _svgp(task: Kind, dataset: str) -> Baseline:
     from svdkl_research.rivals.svgp import SparseGP
 
     return SparseGP()
@@ -110,7 +110,7 @@ def _klsp_gp(*which: object) -> Baseline:
     return SparseGPClassifier()
 
 
-def _svm(task: Task, dataset: str) -> Baseline:
+def _svm(task: Kind, dataset: str) -> Baseline:
     from svdkl_research.rivals.svm import SupportVectorMachine
 
     return SupportVectorMachine()
@@ -122,20 +122,22 @@ class Entry:
 
     Attributes
     ----------
-    make, tasks
-        For tables, by the task and the name of the set; None and empty for a model of images.
+    make
+        Function that makes the model for tables from the task and the set's name; None for a model of images only.
+    tasks
+        The tasks on tables that the model can do.
     on_images
-        For images, by the name of their set and the largest number of epochs; None for a model of tables.
+        Function that makes the model for images from the set's name and the most epochs; None for tables only.
     """
 
-    make: Callable[[Task, str], Baseline] | None
+    make: Callable[[Kind, str], Baseline] | None
     title: str
-    tasks: tuple[Task, ...] = ("classification", "regression")
+    tasks: tuple[Kind, ...] = ("classification", "regression")
     on_images: Callable[[str, int | None], Baseline] | None = None
 
 
-def _refined(refinement: Callable[[Baseline], Refined], title: str, tasks: tuple[Task, ...]) -> Entry:
-    """The plain network, trained and refined."""
+def _refined(refinement: Callable[[Baseline], Refined], title: str, tasks: tuple[Kind, ...]) -> Entry:
+    """Make an entry for a plain network that is trained and then refined."""
     on_tables, on_images = _network(recipe="dnn"), _on_images(recipe="dnn")
     return Entry(
         lambda *which: refinement(on_tables(*which)), title, tasks, lambda *which: refinement(on_images(*which))
@@ -143,11 +145,11 @@ def _refined(refinement: Callable[[Baseline], Refined], title: str, tasks: tuple
 
 
 _PAPER: dict[str, object] = {"recipe": "svdkl", "gps": "outputs", "evidence": False}
-PAPER_BATCHES = {"flights": 50_000, "airline": 50_000}  # rows of a joint step; of the UCI sets the paper does not say
+PAPER_BATCHES = {"flights": 50_000, "airline": 50_000}  # rows of a joint step; the paper names none for its UCI sets
 
 
 def paper_options(dataset: str) -> dict[str, object]:
-    """Of SV-DKL as in the paper, on a set."""
+    """Return the options of SV-DKL as in the paper, with the paper's minibatches on a set that it names."""
     batch = PAPER_BATCHES.get(dataset)
     return _PAPER if batch is None else {**_PAPER, "joint_batch_size": batch}
 
@@ -176,15 +178,15 @@ MODELS: dict[str, Entry] = {
     "svm": Entry(_svm, "SVM", ("classification",)),
 }
 TITLES: dict[str, str] = {name: entry.title for name, entry in MODELS.items()}
-# What can be made of a plain network's fit without another,
+# Models that are made from a fitted plain network, without another fit of it.
 REFINEMENTS: dict[str, Callable[[Baseline], Refined]] = {
     "dnn_temperature": _tempered,
     "laplace": _laplace,
     "dnn_gp": _with_gps,
     "cnn_gp": _with_gps,
 }
-PLAIN_NETWORKS = ("dnn", "cnn")  # and whose that is.
-# Models whose first epochs are the plain network's: on a set, the options in which they differ from it.
+PLAIN_NETWORKS = ("dnn", "cnn")  # the models that can be refined so
+# Models whose first epochs are the plain network's, and the options on a set in which they differ from it.
 FORKS: dict[str, Callable[[str], dict[str, object]]] = {
     "svdkl_paper": paper_options,
     "svdkl_paper_small_batches": lambda dataset: _PAPER,
@@ -192,8 +194,8 @@ FORKS: dict[str, Callable[[str], dict[str, object]]] = {
 }
 
 
-def make_baseline(name: str, task: Task, dataset: str = "") -> Baseline:
-    """A model by name, for the set of that name or for any."""
+def make_baseline(name: str, task: Kind, dataset: str = "") -> Baseline:
+    """Make a model for tables by name; ``dataset`` lets it use the paper's minibatches there."""
     entry = MODELS.get(name)
     if entry is None or entry.make is None or task not in entry.tasks:
         raise ValueError(f"Expected a model out of {', '.join(models_for(task))} for {task}, got {name!r}.")
@@ -201,7 +203,7 @@ def make_baseline(name: str, task: Task, dataset: str = "") -> Baseline:
 
 
 def make_image_baseline(name: str, dataset: str, max_epochs: int | None = None) -> Baseline:
-    """A model by name for a set of images."""
+    """Make a model for a set of images by name."""
     entry = MODELS.get(name)
     if entry is None or entry.on_images is None:
         known = ", ".join(name for name, entry in MODELS.items() if entry.on_images is not None)
@@ -209,8 +211,8 @@ def make_image_baseline(name: str, dataset: str, max_epochs: int | None = None) 
     return entry.on_images(dataset, max_epochs)
 
 
-def models_for(task: Task) -> Iterable[str]:
-    """Names of the models that can do a task."""
+def models_for(task: Kind) -> Iterable[str]:
+    """List the models that can do a task on tables."""
     return [name for name, entry in MODELS.items() if task in entry.tasks]
 
 

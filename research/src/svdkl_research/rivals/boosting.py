@@ -21,8 +21,8 @@ LARGEST_TREES = {
     "feature_fraction": 0.8,
     "bagging_fraction": 0.8,
     "learning_rate": 0.1,
-    # Leaves of rows that are all but certain have next to no curvature, so that their values, gradient over curvature,
-    # run away: with LightGBM's own limits Covertype's rare classes diverged after 70 rounds.
+    # A leaf's value is gradient over curvature. Where all rows are nearly certain, the curvature vanishes and the value
+    # runs away: with LightGBM's own limits Covertype's rare classes diverged after 70 rounds.
     "min_sum_hessian_in_leaf": 1.0,
     "lambda_l2": 1.0,
 }
@@ -40,7 +40,7 @@ OPTIONS: dict[str, Any] = {
 
 
 class _Boosting:
-    """Trees for one objective."""
+    """Boosted trees for one objective, with their size chosen by the validation rows."""
 
     def __init__(self, objective: dict[str, Any], rounds: int) -> None:
         self.objective = objective
@@ -50,7 +50,7 @@ class _Boosting:
     def fit(self, X: pa.Table, y: Labels, X_held_out: pa.Table, y_held_out: Labels, seed: int) -> None:
         self.matrix = CodedMatrix(X)
         held_out_x = self.matrix.transform(X_held_out)
-        # Trees of few rows have as few leaves as they like; the smallest leaf has to fit into the table, though.
+        # On tables of a few hundred rows, leaves of the usual smallest size would leave few splits to make.
         smallest = min(OPTIONS["min_data_in_leaf"], max(1, len(y) // 50))
         options = {**OPTIONS, **self.objective, "min_data_in_leaf": smallest, "seed": seed}
         options["num_threads"] = torch.get_num_threads()
@@ -87,14 +87,14 @@ class _Boosting:
 
 
 class BoostingClassifier(ClassBaseline):
-    """Boosted trees on the negative log probability."""
+    """Boosted trees that minimise the negative log probability of classes."""
 
     def __init__(self, rounds: int = ROUNDS) -> None:
         self.rounds = rounds
         self.boosting: _Boosting | None = None
 
     def fit(self, X: pa.Table, y: Labels, X_held_out: pa.Table, y_held_out: Labels, seed: int) -> None:
-        """Grow trees until the validation rows are served no better."""
+        """Grow trees until the score of the validation rows stops improving."""
         count = int(y.astype(np.int64).max()) + 1
         objective: dict[str, Any] = {"objective": "binary", "metric": "binary_logloss"}
         if count > 2:
@@ -103,42 +103,42 @@ class BoostingClassifier(ClassBaseline):
         self.boosting.fit(X, y, X_held_out, y_held_out, seed)
 
     def predict_proba(self, X: pa.Table) -> Floats:
-        """Class probabilities (rows, C)."""
+        """Return the class probabilities of each row, shape (rows, C)."""
         assert self.boosting is not None
         p = self.boosting.predict(X)
         return np.stack([1 - p, p], axis=1) if p.ndim == 1 else p
 
     def settings(self) -> dict[str, Any]:
-        """Options of the trees and of their choice."""
+        """Return the options of the trees and of the search for them."""
         return self.boosting.settings() if self.boosting else {**OPTIONS}
 
     def findings(self) -> dict[str, Any]:
-        """What was tried, and what was chosen."""
+        """Return the tree sizes that were tried, and the chosen one."""
         return self.boosting.findings() if self.boosting else {}
 
 
 class BoostingRegressor(RealBaseline):
-    """Boosted trees on squared errors, with the standard deviation of the validation rows' residuals for all rows."""
+    """Boosted trees on squared errors; every row has the standard deviation of the validation residuals."""
 
     def __init__(self, rounds: int = ROUNDS) -> None:
         self.boosting = _Boosting({"objective": "regression", "metric": "l2"}, rounds)
         self.std = 1.0
 
     def fit(self, X: pa.Table, y: Labels, X_held_out: pa.Table, y_held_out: Labels, seed: int) -> None:
-        """Grow trees until the validation rows are served no better, then take their residuals' spread."""
+        """Grow trees until the validation score stops improving, then take the spread of the residuals there."""
         self.boosting.fit(X, y, X_held_out, y_held_out, seed)
         residuals = y_held_out.astype(np.float64) - self.boosting.predict(X_held_out)
         self.std = max(float(np.sqrt(np.mean(residuals**2))), 1e-6 * float(np.std(y.astype(np.float64))), 1e-12)
 
     def predict_distribution(self, X: pa.Table) -> Gaussian:
-        """The trees' prediction and the same standard deviation for all rows."""
+        """Return the trees' prediction, with the same standard deviation for all rows."""
         mean = self.boosting.predict(X)
         return Gaussian(mean, np.full_like(mean, self.std))
 
     def settings(self) -> dict[str, Any]:
-        """Options of the trees and of their choice."""
+        """Return the options of the trees and of the search for them."""
         return self.boosting.settings()
 
     def findings(self) -> dict[str, Any]:
-        """What was tried, what was chosen, and the standard deviation."""
+        """Return the tree sizes that were tried, the chosen one, and the standard deviation."""
         return {**self.boosting.findings(), "std": self.std}

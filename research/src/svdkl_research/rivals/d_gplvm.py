@@ -26,11 +26,11 @@ from svdkl_research.rivals.sparse_classifier import JUDGED, PREDICTED_AT_ONCE
 from svdkl_research.rivals.sparse_gp import cluster_centres
 from svdkl_research.rivals.svm import MarginSoftmax, some_of_each_class
 
-FEWEST = 10  # rows of a class
-JITTER = 1e-6  # of the kernel's variance
-FIRST_VARIANCE = 0.1  # of latents
-RATE = 0.03  # of Adam,
-ROW_RATE = 0.1  # and for the latents of new images
+FEWEST = 10  # fewest rows of a class that a model is fitted to
+JITTER = 1e-6  # share of the kernel's variance that is added to the diagonal
+FIRST_VARIANCE = 0.1  # of the latents' posteriors before training
+RATE = 0.03  # first learning rate of Adam in training
+ROW_RATE = 0.1  # learning rate of Adam for the latents of new images, which has few steps
 LOG_2_PI = math.log(2 * math.pi)
 
 
@@ -40,9 +40,9 @@ class LatentVariableModel(nn.Module):
     Parameters
     ----------
     latents
-        Dimensions Q of x_n, which starts at the rows' principal components.
+        Number Q of dimensions of x_n, which starts at the rows' principal components.
     inducing
-        Points, at most.
+        Most inducing points.
     """
 
     def __init__(self, Y: Float[Tensor, "N D"], latents: int, inducing: int, seed: int) -> None:
@@ -61,22 +61,22 @@ class LatentVariableModel(nn.Module):
         self.pairs = torch.triu_indices(len(self.inducing), len(self.inducing))
 
     def bound(self) -> Float[Tensor, ""]:
-        """The lower bound on log p(Y)."""
+        """Return the lower bound on log p(Y)."""
         N, D = self.Y.shape
         K, P, projected, psi2 = self._sums()
         beta = (-self.log_noise).exp()
-        # Σ_d log N(y_d; 0, Ψ1 K⁻¹ Ψ1ᵀ + σ²)-like terms, by the m x m matrices K and P = K + β Ψ2
+        # Terms like Σ_d log N(y_d; 0, Ψ1 K⁻¹ Ψ1ᵀ + σ²), by the m x m matrices K and P = K + β Ψ2
         fit = torch.linalg.solve_triangular(P, projected, upper=False).square().sum()
         log_dets = 2 * D * (K.diagonal().log().sum() - P.diagonal().log().sum())
         trace = torch.cholesky_solve(psi2, K).trace()
         amplitude = (2 * self.log_amplitude).exp()
         likelihood = N * D * (beta.log() - LOG_2_PI) + log_dets - beta * self.Y.square().sum()
-        left_out = beta * D * (N * amplitude - trace)  # what inducing points do not tell of f
+        left_out = beta * D * (N * amplitude - trace)  # variance of f that the inducing points leave
         return 0.5 * (likelihood + beta.square() * fit - left_out) - divergence(self.mean, self.log_variance).sum()
 
     @torch.no_grad()
     def finish(self) -> None:
-        """Keep what new rows need: E f(x) = ψ1 B, and the weights of ψ2 in E |f(x)|²."""
+        """Keep B of E f(x) = ψ1 B and the weights of ψ2 in E |f(x)|², which predictions need."""
         K, P, projected, _ = self._sums()
         D = self.Y.shape[1]
         self.B = (-self.log_noise).exp() * torch.cholesky_solve(projected, P)
@@ -86,7 +86,7 @@ class LatentVariableModel(nn.Module):
         self.requires_grad_(False)
 
     def log_densities(self, Y: Float[Tensor, "B D"], steps: int) -> Float[Tensor, "B"]:
-        """Lower bounds on log p(y) of new rows, whose latents start at those of the nearest row of the class."""
+        """Return lower bounds on log p(y) of new rows, whose latents start at the nearest row of the class."""
         nearest = torch.cdist(Y, self.Y).argmin(1)
         mean, log_variance = (p[nearest].clone().requires_grad_() for p in (self.mean, self.log_variance))
         optimiser = torch.optim.Adam([mean, log_variance], lr=ROW_RATE)
@@ -105,7 +105,7 @@ class LatentVariableModel(nn.Module):
         return fit - divergence(mean, log_variance)
 
     def _sums(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Cholesky factors of K and P = K + β Ψ2, Ψ1ᵀ Y, and Ψ2."""
+        """Return the Cholesky factors of K and P = K + β Ψ2, then Ψ1ᵀ Y and Ψ2."""
         psi1, pairs = self._statistics(self.mean, self.log_variance.exp())
         m = len(self.inducing)
         upper = pairs.new_zeros(m, m).index_put(tuple(self.pairs), pairs.sum(0))
@@ -120,7 +120,7 @@ class LatentVariableModel(nn.Module):
     def _statistics(
         self, mean: Float[Tensor, "B Q"], variance: Float[Tensor, "B Q"]
     ) -> tuple[Float[Tensor, "B m"], Float[Tensor, "B pairs"]]:
-        """ψ1, and ψ2 of the pairs i ≤ j of inducing points."""
+        """Return ψ1, and ψ2 of the pairs i ≤ j of inducing points."""
         z, square = self.inducing, (2 * self.log_lengthscale).exp()
         i, j = self.pairs
         near = -0.25 * ((z[i] - z[j]).square() / square).sum(1)
@@ -140,15 +140,15 @@ class LatentVariableClassifier(ClassBaseline):
     Parameters
     ----------
     latents, inducing
-        Of each class's model.
+        Numbers of latent dimensions and of inducing points of each class's model.
     rows
-        The models are fitted to at most so many training rows.
+        Most training rows that the models are fitted to.
     steps, seconds
-        Budget of Adam for each class, the latter in seconds of the processor, of all threads, for all classes together.
+        Budget of Adam: steps for each class, and processor seconds of all threads for all classes together.
     row_steps
-        Of Adam for the latents of a new image.
+        Steps of Adam for the latents of a new image.
     components
-        Of images, at most.
+        Most principal components that stand for an image.
     """
 
     def __init__(
@@ -166,7 +166,7 @@ class LatentVariableClassifier(ClassBaseline):
         self.found: dict[str, Any] = {}
 
     def fit(self, X: Inputs, y: Labels, X_held_out: Inputs, y_held_out: Labels, seed: int) -> None:
-        """Fit one model after the other, then the probabilities to the validation rows."""
+        """Fit a model for each class, then the softmax of their densities to the validation rows."""
         classes = int(max(y.max(), y_held_out.max())) + 1
         random = np.random.default_rng(seed)
         chosen = some_of_each_class(y, self.rows, random)
@@ -196,28 +196,28 @@ class LatentVariableClassifier(ClassBaseline):
         }
 
     def predict_proba(self, X: Inputs) -> Floats:
-        """Class probabilities (rows, C)."""
+        """Return the class probabilities of each row, shape (rows, C)."""
         return self.softmax.apply(self._log_densities(self._inputs(X)))
 
     def ood_scores(self, X: Inputs) -> dict[str, Floats]:
-        """The doubt, and how improbable the image is in the class that explains it best."""
+        """Return the doubt, and minus the log density of the class that explains the image best."""
         densities = self._log_densities(self._inputs(X))
         return {DOUBT: doubt(self.softmax.apply(densities)), "density": -densities.max(1)}
 
     def settings(self) -> dict[str, Any]:
-        """Sizes and budget."""
+        """Return sizes and budget."""
         sizes = {"latents": self.latents, "inducing": self.inducing, "rows": self.rows, "kernel": "rbf, ARD"}
         return {**sizes, "steps": self.steps, "seconds": self.seconds, "row_steps": self.row_steps}
 
     def findings(self) -> dict[str, Any]:
-        """How far the budget went, and to how many of the training rows."""
+        """Return the steps taken, whether time ended them, and the number of rows fitted."""
         return dict(self.found)
 
     def _inputs(self, X: Inputs) -> Tensor:
         return torch.from_numpy(self.matrix.expand(self.matrix.code(X))).double()
 
     def _log_densities(self, Y: Tensor) -> Floats:
-        """Of each row in each class's model (rows, C)."""
+        """Return the bounds on log p(y) of each row in each class's model, shape (rows, C)."""
         blocks = [
             torch.stack([m.log_densities(part - c, self.row_steps) for m, c in zip(self.models, self.centres)], 1)
             for part in Y.split(PREDICTED_AT_ONCE)
@@ -226,7 +226,7 @@ class LatentVariableClassifier(ClassBaseline):
 
 
 def train(model: LatentVariableModel, steps: int, seconds: float) -> int:
-    """Maximise the bound by Adam on all rows, its rate going down to nothing; gives the steps that were taken."""
+    """Maximise the bound by Adam on all rows, with a rate that goes down to zero; return the number of steps."""
     start, used, taken = time.process_time(), 0.0, 0
     optimiser = torch.optim.Adam(model.parameters(), lr=RATE)
     while used < 1:
@@ -250,5 +250,5 @@ def log_overlap(
 
 
 def divergence(mean: Float[Tensor, "B Q"], log_variance: Float[Tensor, "B Q"]) -> Float[Tensor, "B"]:
-    """KL(N(mean, diag variance) || N(0, I)) of each row."""
+    """Return KL(N(mean, diag variance) || N(0, I)) for each row."""
     return 0.5 * (mean.square() + log_variance.exp() - log_variance - 1).sum(1)

@@ -1,8 +1,6 @@
 """The models of the package on images: a set's own network, and one budget for all models on a set."""
 
-import copy
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,13 +9,12 @@ import torch
 from torch import nn
 
 from svdkl.estimators.classifier import SVDKLClassifier
-from svdkl.estimators.options import has_head
 from svdkl.nets.convnet import AlexNet, CifarQuick, LeNet
 from svdkl.nets.images import CropAndFlip, Standardise
 from svdkl.nets.resnet import ResNet
 from svdkl_research.datasets.dataset import Inputs
 from svdkl_research.rivals.interface import ClassBaseline, Floats, Labels
-from svdkl_research.rivals.networks import NetworkClassifier
+from svdkl_research.rivals.networks import NetworkModel
 
 NETWORKS: dict[str, type[nn.Module]] = {
     "lenet": LeNet,
@@ -25,22 +22,22 @@ NETWORKS: dict[str, type[nn.Module]] = {
     "resnet20": ResNet,
     "alexnet": AlexNet,
 }
-# Parameters of the classifier that tell of a table's network, or are the module itself.
+# Parameters of the classifier that describe a table's network, or hold the network itself.
 OF_TABLES = ("net", "hidden", "num_features", "dropout", "encoding", "normalise", "residual")
 
 
 @dataclass(frozen=True)
 class Budget:
-    """What every model on a set of images is trained with.
+    """The network and the training budget that all models on a set of images share.
 
     Attributes
     ----------
     epochs
-        Of the network, whatever the stages; early stopping may end each sooner.
+        Most epochs of the network over all stages; early stopping may end each stage sooner.
     rate, weight_decay
-        Of the network.
+        Learning rate and weight decay of the network.
     padding, flip
-        Random shifts of training images, in pixels, and whether they are mirrored.
+        Most pixels by which training images are shifted at random, and whether they are mirrored at random.
     """
 
     network: str
@@ -63,7 +60,7 @@ BUDGETS: dict[str, Budget] = {
 
 
 def build_network(budget: Budget, images: npt.NDArray[np.uint8], seed: int) -> nn.Module:
-    """The network of a budget, from bytes to features, with the scale of these images."""
+    """Build the network of a budget, from bytes to features, standardised by these images."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         layers: list[nn.Module] = [Standardise.of(images), NETWORKS[budget.network]()]
@@ -72,17 +69,17 @@ def build_network(budget: Budget, images: npt.NDArray[np.uint8], seed: int) -> n
     return nn.Sequential(*layers)
 
 
-class ImageClassifier(ClassBaseline):
-    """The classifier with the network and the budget of a set.
+class ImageClassifier(NetworkModel, ClassBaseline):
+    """SVDKLClassifier with the network and the budget of a set.
 
     Parameters
     ----------
     dataset
-        Name of the set.
+        Name of the set of images.
     max_epochs
-        If fewer than the budget has.
+        Most epochs, if fewer than the budget's.
     **options
-        Of the classifier.
+        Further parameters of the classifier.
     """
 
     def __init__(self, dataset: str, max_epochs: int | None = None, **options: Any) -> None:
@@ -90,57 +87,32 @@ class ImageClassifier(ClassBaseline):
             raise ValueError(f"Expected a set of images out of {', '.join(BUDGETS)}, got {dataset!r}.")
         budget = BUDGETS[dataset]
         self.budget = replace(budget, epochs=min(budget.epochs, max_epochs or budget.epochs))
-        self.options = {
+        usual = {
             "max_iter": self.budget.epochs,
             "batch_size": self.budget.batch_size,
             "learning_rate_init": self.budget.rate,
             "alpha": self.budget.weight_decay,
-            **options,
         }
-        self.network = NetworkClassifier(**self.options)
-
-    @property
-    def estimator(self) -> SVDKLClassifier:
-        """The classifier itself."""
-        return self.network.estimator
-
-    def holding(self, estimator: SVDKLClassifier) -> "ImageClassifier":
-        """The same with another classifier, which is fitted."""
-        result = copy.copy(self)
-        result.network = self.network.holding(estimator)
-        return result
+        self.estimator: SVDKLClassifier = SVDKLClassifier(**{**usual, **options})
 
     def fit(self, X: Inputs, y: Labels, X_held_out: Inputs, y_held_out: Labels, seed: int) -> None:
-        """Train by the recipe, from a network that is the same for all recipes."""
-        self.network = NetworkClassifier(net=build_network(self.budget, X, seed), **self.options)
-        self.network.checkpoint, self.network.forks = self.checkpoint, self.forks
-        self.network.fit(X, y, X_held_out, y_held_out, seed)
+        """Train by the recipe, from initial weights that are the same for all recipes."""
+        self.estimator.set_params(net=build_network(self.budget, X, seed))
+        super().fit(X, y, X_held_out, y_held_out, seed)
 
     def predict_proba(self, X: Inputs) -> Floats:
-        """Class probabilities (rows, C)."""
-        return self.network.predict_proba(X)
-
-    def to_scale(self) -> "ImageClassifier":
-        """The network of the epoch that is best after a temperature."""
-        return self.holding(self.network.to_scale().estimator)
+        """Return the class probabilities of each row, shape (rows, C)."""
+        return self.estimator.predict_proba(X)
 
     def ood_scores(self, X: Inputs) -> dict[str, Floats]:
-        """The doubt, and for models with processes their uncertainties."""
+        """Return the doubt and, for models with GPs, their uncertainties."""
         scores = super().ood_scores(X)
-        if not has_head(self.estimator):
+        if not self.options.has_gps:
             return scores
         found = self.estimator.predict_uncertainty(X)
         return {**scores, "total": found.total, "epistemic": found.epistemic, "ood_score": found.ood_score}
 
     def settings(self) -> dict[str, Any]:
-        """The budget, and all parameters of the classifier except those of the network, which the budget names."""
-        parameters = {name: value for name, value in self.network.settings().items() if name not in OF_TABLES}
+        """Return the budget, and the parameters of the classifier that do not describe the network."""
+        parameters = {name: value for name, value in super().settings().items() if name not in OF_TABLES}
         return {**parameters, "budget": asdict(self.budget)}
-
-    def findings(self) -> dict[str, Any]:
-        """How it was trained, and epochs and seconds of each stage."""
-        return self.network.findings()
-
-    def save_history(self, path: Path) -> None:
-        """Write each epoch of each stage."""
-        self.network.save_history(path)

@@ -1,4 +1,4 @@
-"""What a rival has to offer. All of them get the same rows to fit and the same validation rows, and no others."""
+"""The interface of all models. Each gets the same rows to fit and the same validation rows, and no others."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from svdkl_research.datasets.dataset import Inputs
 
 Floats = npt.NDArray[np.floating]
 Labels = npt.NDArray[np.generic]
-DOUBT = "doubt"  # the score that every model of classes has: how probable the other classes are
+DOUBT = "doubt"  # the score that every model of classes has: the probability of all other classes
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,10 @@ class Baseline(ABC):
     Attributes
     ----------
     checkpoint
-        A file, in a folder of its own, for models that keep the state of their training and go on from it.
+        File, in a folder of its own, in which models keep the state of their training to go on from it.
     forks
-        For a plain network: by the file of another model, the options of that one, which begins with the same epochs
-        and is to go on from them there.
+        Other models that begin with the epochs of this plain network: where each looks for its checkpoint, and the
+        options in which it differs.
     """
 
     checkpoint: Path | None = None
@@ -42,18 +42,18 @@ class Baseline(ABC):
 
     @abstractmethod
     def fit(self, X: Inputs, y: Labels, X_held_out: Inputs, y_held_out: Labels, seed: int) -> None:
-        """Fit to the rows; the held-out rows serve early stopping and whatever else the model chooses by them."""
+        """Fit to the rows. The held-out rows serve early stopping and other choices."""
 
     @abstractmethod
     def settings(self) -> dict[str, Any]:
-        """All settings that define the model, as JSON can hold them."""
+        """Return all settings that define the model, as JSON can hold them."""
 
     def findings(self) -> dict[str, Any]:
-        """What fitting chose or counted, such as the number of epochs, as JSON can hold it."""
+        """Return what fitting chose or counted, such as the number of epochs, as JSON can hold it."""
         return {}
 
     def save_history(self, path: Path) -> None:  # noqa: B027 - most have none
-        """Write what happened in each epoch, one JSON object a line, if there is something to tell."""
+        """Write the epochs of training, one JSON object a line; models without epochs write nothing."""
 
 
 class ClassBaseline(Baseline):
@@ -61,14 +61,14 @@ class ClassBaseline(Baseline):
 
     @abstractmethod
     def predict_proba(self, X: Inputs) -> Floats:
-        """Class probabilities (rows, C)."""
+        """Return the class probabilities of each row, shape (rows, C)."""
 
     def ood_scores(self, X: Inputs) -> dict[str, Floats]:
-        """Scores that tell rows unlike the training data, the main one first; the higher, the further out."""
+        """Return scores that are high for rows unlike the training data, the main score first."""
         return {DOUBT: doubt(self.predict_proba(X))}
 
     def to_scale(self) -> "ClassBaseline":
-        """What a temperature is best put on: another epoch of the same training, where there is one; else itself."""
+        """Return the model to put a temperature on: a better epoch of its training if it kept one, else itself."""
         return self
 
 
@@ -77,41 +77,41 @@ class RealBaseline(Baseline):
 
     @abstractmethod
     def predict_distribution(self, X: Inputs) -> Gaussian:
-        """A Gaussian for each row."""
+        """Return a Gaussian for each row."""
 
 
 class Refined(Baseline):
-    """A trained model with something more, which is fitted after its training and leaves it as it is."""
+    """A trained model with an addition that is fitted afterwards and leaves the model as it is."""
 
     network: Baseline
 
     @abstractmethod
     def refine(self, X: Inputs, y: Labels, X_held_out: Inputs, y_held_out: Labels) -> None:
-        """Fit what comes on top, with the rows that the model was trained with."""
+        """Fit the addition, with the rows that the model was trained with."""
 
     @abstractmethod
     def numbers(self) -> dict[str, float]:
-        """What that came to."""
+        """Return the numbers that the addition learned."""
 
     def fit(self, X: Inputs, y: Labels, X_held_out: Inputs, y_held_out: Labels, seed: int) -> None:
-        """Train the model, and refine it."""
+        """Train the model, then fit the addition."""
         self.network.checkpoint = self.checkpoint
         self.network.fit(X, y, X_held_out, y_held_out, seed)
         self.refine(X, y, X_held_out, y_held_out)
 
     def settings(self) -> dict[str, Any]:
-        """The model's: what comes on top has none."""
+        """Return the settings of the model; the addition has none."""
         return self.network.settings()
 
     def findings(self) -> dict[str, Any]:
-        """What the model tells, and what came on top."""
+        """Return the findings of the model and the numbers of the addition."""
         return {**self.network.findings(), **self.numbers()}
 
     def save_history(self, path: Path) -> None:
-        """Write the model's."""
+        """Write the history of the model."""
         self.network.save_history(path)
 
 
 def doubt(probabilities: Floats) -> Floats:
-    """1 - the largest probability of each row, as the sum of the others, which keeps the digits of sure rows."""
+    """Return 1 - the largest probability of each row, summed over the others to keep the digits of sure rows."""
     return np.sort(probabilities.astype(np.float64), axis=1)[:, :-1].sum(1)

@@ -10,9 +10,9 @@ from sklearn.decomposition import PCA
 from svdkl_research.datasets.dataset import Inputs
 from svdkl_research.rivals.interface import Floats
 
-MOST_LABELS = 50  # of one column that are told apart by their own inputs
-COMPONENTS = 50  # of images
-CODED_AT_ONCE = 50_000  # images
+MOST_LABELS = 50  # most labels of a column that have an input of their own, to bound the number of inputs
+COMPONENTS = 50  # most principal components of images, to keep kernels on them cheap
+CODED_AT_ONCE = 50_000  # images that are floats at one time
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -20,7 +20,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 class CodedMatrix:
-    """Numbers as they are and text as codes, in the order of the labels; NaN where missing or never seen in fitting."""
+    """A table as numbers: text becomes the place of its label in alphabetical order, missing and new values NaN."""
 
     def __init__(self, table: pa.Table) -> None:
         self.names = table.column_names
@@ -32,11 +32,11 @@ class CodedMatrix:
 
     @property
     def text_columns(self) -> list[int]:
-        """Places of the coded columns."""
+        """Indices of the columns that are text."""
         return [place for place, name in enumerate(self.names) if name in self.labels]
 
     def transform(self, table: pa.Table) -> Floats:
-        """The matrix (rows, columns) of a table with the same columns."""
+        """Return the matrix (rows, columns) of a table with the same columns."""
         columns = []
         for name in self.names:
             column = table.column(name)
@@ -47,11 +47,11 @@ class CodedMatrix:
 
 
 class OneHotMatrix:
-    """For models that measure distances: standardised numbers, and a column of zeros and ones for each label.
+    """A table for models that measure distances: standardised numbers, and zeros and ones for each label.
 
-    Where fitting met gaps in a column, one more column marks them, and the number there is the mean. Only the most
-    frequent labels of a column have one of their own; the others, missing and new ones count as gaps. Large tables are
-    kept as codes and expanded some rows at a time.
+    A column with gaps in the rows to fit has one more input that marks them, and the mean in their place. Only the most
+    frequent labels of a column have an input of their own; other, missing and new labels count as gaps. Large tables
+    are kept as codes and expanded some rows at a time.
     """
 
     def __init__(self, table: pa.Table) -> None:
@@ -72,15 +72,15 @@ class OneHotMatrix:
 
     @property
     def findings(self) -> dict[str, Any]:
-        """Nothing that is worth a word."""
+        """Empty: a table has no findings."""
         return {}
 
     def code(self, table: pa.Table) -> Floats:
-        """One number a cell (rows, columns): standardised, or a label's code; NaN for gaps."""
+        """Return one number for each cell: standardised, or a label's code, or NaN for gaps."""
         return self._codes(self.coded.transform(table))
 
     def expand(self, codes: Floats) -> Floats:
-        """The matrix (rows, inputs) of coded rows."""
+        """Return the matrix (rows, inputs) of coded rows."""
         parts: list[Floats] = []
         for place in range(codes.shape[1]):
             column = codes[:, [place]]
@@ -98,9 +98,9 @@ class OneHotMatrix:
 
 
 class PixelMatrix:
-    """Images as their first principal components on the rows to fit, with one scale for all, of mean variance 1.
+    """Images as their first principal components, with one scale that makes their mean variance 1.
 
-    A scale for each would blow up the last components, which hold noise.
+    A scale for each component would blow up the last ones, which hold noise.
     """
 
     def __init__(self, images: Inputs, components: int, seed: int) -> None:
@@ -111,18 +111,18 @@ class PixelMatrix:
 
     @property
     def findings(self) -> dict[str, Any]:
-        """How much of the images the components hold."""
+        """The number of components, and the share of the variance that they hold."""
         return {"components": self.components, "variance_kept": float(self.pca.explained_variance_ratio_.sum())}
 
     def code(self, images: Inputs) -> Floats:
-        """The components (rows, inputs)."""
+        """Return the components of images, shape (rows, inputs)."""
         blocks = [images[i : i + CODED_AT_ONCE] for i in range(0, len(images), CODED_AT_ONCE)]
         return np.concatenate(
             [self.pca.transform(self._flat(block)) / self.scale for block in blocks], dtype=np.float32
         )
 
     def expand(self, codes: Floats) -> Floats:
-        """The same: they are the inputs already."""
+        """Return the components unchanged: they are the inputs."""
         return codes
 
     @staticmethod
@@ -131,5 +131,5 @@ class PixelMatrix:
 
 
 def input_matrix(X: Inputs, components: int, seed: int) -> OneHotMatrix | PixelMatrix:
-    """What turns rows into inputs of a kernel, from the rows to fit."""
+    """Make the matrix that turns rows into inputs of a kernel, from the rows to fit."""
     return OneHotMatrix(X) if isinstance(X, pa.Table) else PixelMatrix(X, components, seed)

@@ -1,13 +1,14 @@
 """MC-GP: "MCMC for variationally sparse Gaussian processes" (Hensman et al., 2015), by pyro's Hamiltonian Monte Carlo.
 
-Sampled are the whitened inducing values v of each latent, u = R v with K_mm = R Rᵀ, and the logarithms of amplitude and
-lengthscales of the RBF kernel that the latents share; the inducing inputs stay at centres of k-means. The log joint is
+The chain samples the whitened inducing values v of each latent, u = R v with K_mm = R Rᵀ, and the logarithms of the
+amplitude and the lengthscales of the RBF kernel that the latents share. The inducing inputs stay at centres of k-means.
+The log joint is
 
     log p(v) + log p(θ) + Σ_i E log p(y_i | f_i),   f_i | u Gaussian
 
 with the expectation by quadrature under the probit for two classes, and by a few fixed points under the softmax for
-more. Every step needs all rows, so a large set is cut down to a random part of it; the findings say to how many rows.
-Adam on minibatches leads to a mode first, since a chain from anywhere else would spend its time on the way there.
+more. Every step needs all rows, so a large set is cut down to random rows; the findings say how many. Adam on
+minibatches finds a mode first, since a chain from anywhere else would spend its time on the way there.
 """
 
 import time
@@ -34,19 +35,19 @@ State = dict[str, Tensor]  # v (L, m), log_lengthscale (d), log_amplitude ()
 
 LEAPS = 15  # leapfrog steps of one move
 FIRST_STEP = 1e-2
-POINTS = 8  # of the expectation under the softmax
-BATCH, RATE = 500, 0.03  # of Adam
-START = 0.25  # of the seconds for Adam at most,
-WARM = 0.5  # and by here the steps of the chain have their size
-KEPT = 50  # states of the chain, at most, of which predictions are the mean
+POINTS = 8  # fixed points of the expectation under the softmax
+BATCH, RATE = 500, 0.03  # minibatch size and first learning rate of Adam
+START = 0.25  # largest share of the seconds for Adam
+WARM = 0.5  # share of the seconds after which the chain's step size is fixed
+KEPT = 50  # most states of the chain over which predictions average, to bound their time
 
 
 class Leapfrog(HMC):
-    """Moves of a fixed number of steps: pyro's own have a fixed length, and no end where steps become small."""
+    """HMC with a fixed number of steps a move: pyro's moves have a fixed length, which small steps never reach."""
 
     @property
     def num_steps(self) -> int:
-        """Of a move."""
+        """Number of leapfrog steps of a move."""
         return LEAPS
 
 
@@ -56,15 +57,17 @@ class SampledGPClassifier(ClassBaseline):
     Parameters
     ----------
     inducing
-        Points, at most.
+        Most inducing points.
     rows
-        It is fitted to at most so many training rows.
-    start_steps, warm_up, moves
-        Of Adam; of the chain before and after its steps have found their size.
+        Most training rows that it is fitted to.
+    start_steps
+        Steps of Adam towards a mode.
+    warm_up, moves
+        Moves of the chain before its step size is fixed, and after.
     seconds
-        Of the processor, of all threads together: each part ends early when its share of them is used up.
+        Processor seconds of all threads together. Each part ends early when its share of them is used up.
     components
-        Of images, at most.
+        Most principal components that stand for an image.
     """
 
     def __init__(
@@ -93,7 +96,7 @@ class SampledGPClassifier(ClassBaseline):
         x = self._expand(self.matrix.code(X)[chosen])
         labels = torch.tensor(y[chosen].astype(np.int64))
         self.centres = cluster_centres(x.float(), self.inducing, seed).double()
-        # Rows lie about √(2 Σ_d var x_d) apart: the centre of the prior of the lengthscales, and their start.
+        # Rows lie about √(2 Σ_d var x_d) apart: lengthscales start there, at the centre of their prior.
         self.log_unit = x.var(0, correction=0).sum().clamp(min=1e-6).sqrt().log()
 
         def used() -> float:
@@ -111,21 +114,21 @@ class SampledGPClassifier(ClassBaseline):
         self.found = {**counts, **chain, **scores, **self.matrix.findings}
 
     def predict_proba(self, X: Inputs) -> Floats:
-        """Class probabilities (rows, C): means over the states of the chain."""
+        """Return the class probabilities of each row, shape (rows, C), averaged over the states of the chain."""
         return self._probabilities(self._expand(self.matrix.code(X)))
 
     def settings(self) -> dict[str, Any]:
-        """Sizes and budget."""
+        """Return sizes and budget."""
         chain = {"start_steps": self.start_steps, "warm_up": self.warm_up, "moves": self.moves, "leaps": LEAPS}
         sizes = {"inducing": self.inducing, "rows": self.rows, "seconds": self.seconds}
         return {**sizes, **chain, "kernel": "rbf, ARD, one for all classes"}
 
     def findings(self) -> dict[str, Any]:
-        """How long the chain is, how it went, and to how many of the training rows."""
+        """Return the chain's length and acceptance rate, and the number of rows fitted."""
         return dict(self.found)
 
     def potential(self, state: State, x: Tensor, labels: Tensor, num_rows: int) -> Tensor:
-        """−log joint, up to a constant, from some of the rows; θ is log-normal."""
+        """Return −log joint, up to a constant, estimated from some of the rows; θ is log-normal."""
         mean, variance = self._latents(state, x)
         fit = num_rows / len(x) * expected(mean, variance, labels).sum()
         prior = state["v"].square().sum() + (state["log_lengthscale"] - self.log_unit).square().sum()
@@ -151,12 +154,12 @@ class SampledGPClassifier(ClassBaseline):
         return {name: value.detach() for name, value in state.items()}, steps
 
     def _sample(self, mode: State, x: Tensor, labels: Tensor, used: Callable[[], float]) -> dict[str, Any]:
-        """Run the chain, keep some of its states, and tell how it went."""
+        """Run the chain, keep some of its states, and return counts and acceptance rate."""
 
         def potential(place: State) -> Tensor:
             return self.potential(place, x, labels, len(x))
 
-        # Steps find their size in a number of moves that is to be known before.
+        # pyro has to know the number of warm-up moves before they start.
         before = used()
         potential_grad(potential, mode)
         affordable = int((WARM - used()) / (LEAPS * (used() - before) + 1e-9))
@@ -178,7 +181,7 @@ class SampledGPClassifier(ClassBaseline):
         return {**found, "step_size": float(kernel.step_size)}
 
     def _latents(self, state: State, x: Float[Tensor, "B d"]) -> tuple[Float[Tensor, "B L"], Float[Tensor, "B L"]]:
-        """Means and variances of each f_i | u."""
+        """Return means and variances of each f_i | u."""
         amplitude = state["log_amplitude"].exp()
         _, W = rbf_factors(x, self.centres[None], state["log_lengthscale"].exp()[None], amplitude[None])
         mean = (state["v"] @ W[0]).T
@@ -202,7 +205,7 @@ class SampledGPClassifier(ClassBaseline):
 def expected(
     mean: Float[Tensor, "B L"], variance: Float[Tensor, "B L"], labels: Int[Tensor, "B"]
 ) -> Float[Tensor, "B"]:
-    """E log p(y | f) of each row, the same number for the same state, as a chain needs it."""
+    """Return E log p(y | f) of each row, always the same number for a state, as a chain needs it."""
     if mean.shape[1] == 1:
         return expected_log_likelihood(mean, variance, labels, torch.default_generator)
     points = normal_points(POINTS, mean.shape[1]).to(mean.dtype)

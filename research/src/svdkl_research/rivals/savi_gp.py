@@ -17,17 +17,17 @@ from svdkl.gp.quadrature import standard_deviation
 from svdkl.shapes import Float, Int, Tensor
 from svdkl_research.rivals.matrix import COMPONENTS
 from svdkl_research.rivals.sparse_classifier import TRAINING_SAMPLES, SparseClassifier, predictive
-from svdkl_research.rivals.sparse_gp import Budget
+from svdkl_research.rivals.sparse_gp import StepBudget
 
-JITTER = 1e-5  # of the kernel's variance
-APART = 0.1  # how far the mixture's means start from each other, in standard deviations of the prior
+JITTER = 1e-5  # share of the kernel's variance that is added to the diagonal
+APART = 0.1  # distance of the mixture's first means, in standard deviations of the prior: equal ones stay equal
 
 
-class MixtureProcess(nn.Module):
-    """L sparse GPs with RBF kernels of their own, and a mixture of K diagonal Gaussians over all their inducing values.
+class MixtureGPs(nn.Module):
+    """L sparse GPs, each with an RBF kernel, and a mixture of K diagonal Gaussians over their inducing values.
 
-    Means are kept whitened, m = R v with K_mm = R Rᵀ, since steps in v suit all directions alike; variances are those
-    of the inducing values themselves, as in the paper.
+    The means m = R v with K_mm = R Rᵀ are kept whitened, as v, since steps in v suit all directions alike. Variances
+    belong to the inducing values themselves, as in the paper.
     """
 
     def __init__(
@@ -42,28 +42,28 @@ class MixtureProcess(nn.Module):
         self.log_weight = nn.Parameter(torch.zeros(mixture))
         with torch.no_grad():
             R, _ = self.factors(inducing[:1])
-            # Where a diagonal Gaussian is nearest to the prior.
+            # These variances bring a diagonal Gaussian nearest to the prior.
             self.log_variance = nn.Parameter(-inverse_diagonal(R).log().float().expand(mixture, -1, -1).clone())
 
     def factors(self, x: Float[Tensor, "B d"]) -> tuple[Float[Tensor, "L m m"], Float[Tensor, "L m B"]]:
-        """R with K_mm = R Rᵀ, in double precision, and W = R⁻¹ K_mn."""
+        """Return R with K_mm = R Rᵀ, in double precision, and W = R⁻¹ K_mn."""
         return rbf_factors(x, self.inducing, self.log_lengthscale.exp(), self.log_amplitude.exp())
 
     def marginals(
         self, R: Float[Tensor, "L m m"], W: Float[Tensor, "L m B"]
     ) -> tuple[Float[Tensor, "K B L"], Float[Tensor, "K B L"]]:
-        """Means and variances of f at some rows, for each Gaussian of the mixture."""
+        """Return means and variances of f at some rows, for each Gaussian of the mixture."""
         A = torch.linalg.solve_triangular(R.to(W.dtype).mT, W, upper=True)  # K_mm⁻¹ K_mn
         left = (self.log_amplitude.exp().square()[:, None] - W.square().sum(1)).clamp(min=0)
         mean = torch.einsum("lmb,klm->kbl", W, self.v)
         return mean, left.T + torch.einsum("lmb,klm->kbl", A.square(), self.log_variance.exp())
 
     def prior_terms(self, R: Float[Tensor, "L m m"]) -> Float[Tensor, ""]:
-        """The bound on the entropy of q(u), plus E log p(u)."""
+        """Return the bound on the entropy of q(u), plus E log p(u)."""
         v, s = self.v.double(), self.log_variance.double().exp()
         weight, log_weight = self.log_weight.double().softmax(0), self.log_weight.double().log_softmax(0)
         log_det = 2 * R.diagonal(dim1=1, dim2=2).log().sum()
-        # −½ (log |K| + mᵀ K⁻¹ m + tr K⁻¹ S), and the constants of both terms left out, which cancel
+        # −½ (log |K| + mᵀ K⁻¹ m + tr K⁻¹ S), without the constants of both terms, which cancel
         prior = -0.5 * (log_det + v.square().sum((1, 2)) + (s * inverse_diagonal(R)).sum((1, 2)))
         m = torch.einsum("lpq,klq->klp", R, v)
         both, apart = s[:, None] + s, m[:, None] - m
@@ -72,22 +72,22 @@ class MixtureProcess(nn.Module):
 
 
 class MixtureGPClassifier(SparseClassifier):
-    """SAVI-GP.
+    """SAVI-GP: GPs with inducing points whose posterior is a mixture of Gaussians.
 
     Parameters
     ----------
     inducing
-        Points of each GP, at most; started at centres of k-means, and learned.
+        Most inducing points of each GP. They start at centres of k-means and are learned.
     mixture
-        Gaussians of the posterior.
+        Number of Gaussians in the posterior.
     steps, seconds, batch_size, rate
-        Budget of Adam, as of KLSP-GP.
+        Budget of Adam, as for KLSP-GP.
     components
-        Of images, at most.
+        Most principal components that stand for an image.
     """
 
     name = "savi_gp"
-    process: MixtureProcess
+    gps: MixtureGPs
 
     def __init__(
         self,
@@ -99,31 +99,31 @@ class MixtureGPClassifier(SparseClassifier):
         rate: float = 0.03,
         components: int = COMPONENTS,
     ) -> None:
-        super().__init__(inducing, components, Budget(steps, seconds, batch_size, rate))
+        super().__init__(inducing, components, StepBudget(steps, seconds, batch_size, rate))
         self.mixture = mixture
 
     def settings(self) -> dict[str, Any]:
-        """Sizes and budget."""
+        """Return sizes and budget."""
         return {"mixture": self.mixture, "samples": TRAINING_SAMPLES, **super().settings()}
 
     def findings(self) -> dict[str, Any]:
-        """How far the budget went, and how the mixture came out."""
-        weights = self.process.log_weight.detach().softmax(0).tolist()
+        """Return the steps taken, whether time ended them, and the mixture's weights."""
+        weights = self.gps.log_weight.detach().softmax(0).tolist()
         return {**super().findings(), "mixture_weights": weights}
 
-    def _begin(self, centres: Tensor, latents: int, lengthscale: float, generator: torch.Generator) -> MixtureProcess:
-        return MixtureProcess(centres, latents, self.mixture, lengthscale, generator)
+    def _begin(self, centres: Tensor, latents: int, lengthscale: float, generator: torch.Generator) -> MixtureGPs:
+        return MixtureGPs(centres, latents, self.mixture, lengthscale, generator)
 
     def _bound(self, x: Tensor, labels: Tensor, num_rows: int, generator: torch.Generator) -> Tensor:
-        R, W = self.process.factors(x)
-        mean, variance = self.process.marginals(R, W)
+        R, W = self.gps.factors(x)
+        mean, variance = self.gps.marginals(R, W)
         fits = [sampled_log_likelihood(m, s, labels, generator).mean() for m, s in zip(mean, variance)]
-        fit = self.process.log_weight.softmax(0) @ torch.stack(fits)
-        return fit + self.process.prior_terms(R) / num_rows
+        fit = self.gps.log_weight.softmax(0) @ torch.stack(fits)
+        return fit + self.gps.prior_terms(R) / num_rows
 
     def _predict(self, x: Tensor) -> Tensor:
-        weights = self.process.log_weight.double().softmax(0)
-        mean, variance = self.process.marginals(*self.process.factors(x))
+        weights = self.gps.log_weight.double().softmax(0)
+        mean, variance = self.gps.marginals(*self.gps.factors(x))
         return torch.stack([w * predictive(m, s) for w, m, s in zip(weights, mean, variance)]).sum(0)
 
 
@@ -133,7 +133,7 @@ def rbf_factors(
     lengthscale: Float[Tensor, "L d"],
     amplitude: Float[Tensor, "L"],
 ) -> tuple[Float[Tensor, "L m m"], Float[Tensor, "L m B"]]:
-    """R with K_mm = R Rᵀ, in double precision, and W = R⁻¹ K_mn, for RBF kernels with a lengthscale an input."""
+    """Return R with K_mm = R Rᵀ, in double precision, and W = R⁻¹ K_mn, for RBF kernels with a lengthscale an input."""
     z, variance = inducing / lengthscale[:, None], amplitude.square()[:, None, None]
     eye = torch.eye(z.shape[1], dtype=torch.float64)
     R = torch.linalg.cholesky(
@@ -144,12 +144,12 @@ def rbf_factors(
 
 
 def squared_distances(a: Float[Tensor, "L m d"], b: Float[Tensor, "L B d"]) -> Float[Tensor, "L m B"]:
-    """|a_i − b_j|², by one product of matrices."""
+    """Return |a_i − b_j|² for all pairs, by one product of matrices."""
     return (a.square().sum(2)[:, :, None] + b.square().sum(2)[:, None] - 2 * a @ b.mT).clamp(min=0)
 
 
 def inverse_diagonal(R: Float[Tensor, "L m m"]) -> Float[Tensor, "L m"]:
-    """The diagonal of K⁻¹, K = R Rᵀ."""
+    """Return the diagonal of K⁻¹, K = R Rᵀ."""
     eye = torch.eye(R.shape[1], dtype=R.dtype)
     return torch.linalg.solve_triangular(R, eye.expand_as(R), upper=False).square().sum(1)
 
@@ -157,7 +157,7 @@ def inverse_diagonal(R: Float[Tensor, "L m m"]) -> Float[Tensor, "L m"]:
 def sampled_log_likelihood(
     mean: Float[Tensor, "B L"], variance: Float[Tensor, "B L"], labels: Int[Tensor, "B"], generator: torch.Generator
 ) -> Float[Tensor, "B"]:
-    """E log p(y | f) of each row by samples of its marginals: probit for one latent, else softmax."""
+    """Estimate E log p(y | f) of each row by samples of its marginals: probit for one latent, else softmax."""
     noise = torch.randn(TRAINING_SAMPLES, *mean.shape, generator=generator, dtype=mean.dtype)
     f = mean + standard_deviation(variance) * noise
     if mean.shape[1] == 1:

@@ -1,7 +1,7 @@
-"""What sparse variational GP classifiers on the inputs themselves share: rows, starting point, training, predictions.
+"""The common part of sparse variational GP classifiers on the inputs: rows, starting point, training, predictions.
 
-Two classes are one latent GP under the probit; more are one a class under the softmax. The inputs are standardised
-numbers and one-hot labels; of images, their first principal components.
+Two classes have one latent GP under the probit; more classes have one each under the softmax. The inputs of tables are
+standardised numbers and one-hot labels, the inputs of images their first principal components.
 """
 
 import math
@@ -19,32 +19,32 @@ from svdkl.shapes import Float, Int, Tensor
 from svdkl_research.datasets.dataset import Inputs
 from svdkl_research.rivals.interface import ClassBaseline, Floats, Labels
 from svdkl_research.rivals.matrix import input_matrix
-from svdkl_research.rivals.sparse_gp import Budget, Trained, cluster_centres, maximise, single_precision
+from svdkl_research.rivals.sparse_gp import StepBudget, Trained, cluster_centres, maximise, single_precision
 
-CLUSTERED = 50_000  # rows, at most, among which k-means looks for inducing points
-JUDGED = 10_000  # validation rows, at most, by which the best state is chosen
+CLUSTERED = 50_000  # most rows among which k-means looks for inducing points, to bound its time
+JUDGED = 10_000  # most validation rows that choose the best state, 30 times in a fit
 PREDICTED_AT_ONCE = 2048
 TRAINING_SAMPLES = 8
 PREDICTION_POINTS = 128
 
 
 class SparseClassifier(ClassBaseline):
-    """Latent GPs with inducing points, trained by the bound that a subclass has on the evidence.
+    """A classifier of latent GPs with inducing points, trained by a subclass's bound on the evidence.
 
     Parameters
     ----------
     inducing
-        Points of each GP, at most; started at centres of k-means, and learned.
+        Most inducing points of each GP. They start at centres of k-means and are learned.
     components
-        Of images, at most.
+        Most principal components that stand for an image.
     budget
-        Training ends with the steps or the seconds, whichever are used up first.
+        Steps and seconds of training, which ends when either is used up.
     """
 
-    name: str  # in sentences
-    process: nn.Module
+    name: str  # of the model in error messages
+    gps: nn.Module
 
-    def __init__(self, inducing: int, components: int, budget: Budget) -> None:
+    def __init__(self, inducing: int, components: int, budget: StepBudget) -> None:
         self.inducing, self.components, self.budget = inducing, components, budget
         self.trained = Trained(0, math.nan)
 
@@ -52,20 +52,20 @@ class SparseClassifier(ClassBaseline):
     def _begin(
         self, centres: Float[Tensor, "m d"], latents: int, lengthscale: float, generator: torch.Generator
     ) -> nn.Module:
-        """The processes before training."""
+        """Make the GPs as they are before training."""
 
     @abstractmethod
     def _bound(
         self, x: Float[Tensor, "B d"], labels: Int[Tensor, "B"], num_rows: int, generator: torch.Generator
     ) -> Float[Tensor, ""]:
-        """The bound on the log evidence for each of the rows, from a minibatch."""
+        """Estimate the bound on the log evidence per row from a minibatch."""
 
     @abstractmethod
     def _predict(self, x: Float[Tensor, "B d"]) -> Float[Tensor, "B C"]:
-        """Class probabilities."""
+        """Return the class probabilities of each row."""
 
     def fit(self, X: Inputs, y: Labels, X_held_out: Inputs, y_held_out: Labels, seed: int) -> None:
-        """Maximise the bound for the whole budget, and keep the state that is best on the validation rows."""
+        """Maximise the bound for the whole budget, and keep the state that scores best on the validation rows."""
         start = time.process_time()
         labels = torch.tensor(y.astype(np.int64))
         classes = int(max(y.max(), y_held_out.max())) + 1
@@ -78,7 +78,7 @@ class SparseClassifier(ClassBaseline):
         # Rows lie about √(2 Σ_d var x_d) apart.
         lengthscale = max(float(some.var(0, correction=0).sum().sqrt()), 1e-3)
         centres = cluster_centres(some, self.inducing, seed)
-        self.process = self._begin(centres, 1 if classes == 2 else classes, lengthscale, generator)
+        self.gps = self._begin(centres, 1 if classes == 2 else classes, lengthscale, generator)
         judged = random.permutation(len(y_held_out))[:JUDGED]
         held_out_codes, held_out_labels = self.matrix.code(X_held_out)[judged], y_held_out[judged].astype(np.int64)
 
@@ -89,18 +89,18 @@ class SparseClassifier(ClassBaseline):
             p = self._probabilities(held_out_codes)
             return float(-np.log(p[np.arange(len(p)), held_out_labels]).mean())
 
-        self.trained = maximise(self.process, bound, held_out, len(codes), self.budget, seed, start)
+        self.trained = maximise(self.gps, bound, held_out, len(codes), self.budget, seed, start)
 
     def predict_proba(self, X: Inputs) -> Floats:
-        """Class probabilities (rows, C)."""
+        """Return the class probabilities of each row, shape (rows, C)."""
         return self._probabilities(self.matrix.code(X))
 
     def settings(self) -> dict[str, Any]:
-        """Size and budget."""
+        """Return size and budget."""
         return {"inducing": self.inducing, "kernel": "rbf, ARD", **asdict(self.budget)}
 
     def findings(self) -> dict[str, Any]:
-        """How far the budget went."""
+        """Return the steps taken, whether time ended them, and the best validation score."""
         by_time = self.trained.steps < self.budget.steps
         found = {"steps": self.trained.steps, "ended_by_time": by_time, "held_out_nlp": self.trained.score}
         return {**found, **self.matrix.findings}
@@ -116,12 +116,12 @@ class SparseClassifier(ClassBaseline):
 
 
 def predictive(mean: Float[Tensor, "B L"], variance: Float[Tensor, "B L"]) -> Float[Tensor, "B C"]:
-    """E p(y | f) of each row, f ~ N(mean, diag variance), by the same points for all rows and in double precision."""
+    """Return E p(y | f) of each row, f ~ N(mean, diag variance), by points that all rows share, in double precision."""
     mean, variance = mean.double(), variance.double().clamp(min=0)
     if mean.shape[1] == 1:
         z = mean / (1 + variance).sqrt()
         return torch.special.ndtr(torch.cat([-z, z], 1))
-    # Rows last, since a softmax over a few neighbouring numbers is slow.
+    # Rows come last, since a softmax over a few neighbouring numbers is slow.
     mean, std = mean.T.contiguous(), variance.T.sqrt()
     total = torch.zeros_like(mean)
     for point in normal_points(PREDICTION_POINTS, len(mean)):

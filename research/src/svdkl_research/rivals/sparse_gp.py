@@ -1,4 +1,4 @@
-"""Sparse variational GPs on the inputs themselves (Hensman et al., 2013), by gpytorch: processes and their training."""
+"""Sparse variational GPs on the inputs themselves (Hensman et al., 2013), by gpytorch: GPs and their training."""
 
 import math
 import time
@@ -15,22 +15,22 @@ from sklearn.cluster import MiniBatchKMeans
 
 from svdkl.shapes import Tensor
 
-EVALUATIONS = 30  # of the validation rows in the whole budget
-LOWEST = 0.01  # of the rate, at the end
-TRIES = 6  # at a Cholesky factor, each with ten times the jitter of the one before
+EVALUATIONS = 30  # of the validation score in the whole budget
+LOWEST = 0.01  # share of the first learning rate that is left at the end
+TRIES = 6  # of a Cholesky factor in float32, each with ten times the jitter of the one before
 
 
-class SparseProcess(gpytorch.models.ApproximateGP):  # type: ignore[misc]
-    """GPs with constant means, whitened posteriors and kernels with a lengthscale an input.
+class InducingGPs(gpytorch.models.ApproximateGP):  # type: ignore[misc]
+    """GPs with inducing points: constant means, whitened posteriors, and kernels with a lengthscale an input.
 
     Parameters
     ----------
     inducing
-        Points (m, inputs) of one GP, or (L, m, inputs) of L, each with a mean, a kernel and a posterior of its own.
+        Inducing points, shape (m, inputs) for one GP or (L, m, inputs) for L GPs, which share no parameters.
     base
-        The kernel below the scale.
+        Kernel of variance 1, which gets a scale.
     lengthscale
-        To start from.
+        First value of all lengthscales.
     """
 
     def __init__(self, inducing: Tensor, base: gpytorch.kernels.Kernel, lengthscale: float) -> None:
@@ -42,26 +42,26 @@ class SparseProcess(gpytorch.models.ApproximateGP):  # type: ignore[misc]
         self.covar_module.base_kernel.lengthscale = lengthscale
 
     def forward(self, x: Tensor) -> Any:
-        """The prior at some points."""
+        """Return the prior at some points."""
         return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
 
 
-def matern_process(inducing: Tensor) -> SparseProcess:
-    """A GP with a Matérn-5/2 kernel, for standardised inputs."""
+def matern_gp(inducing: Tensor) -> InducingGPs:
+    """Make a GP with a Matérn-5/2 kernel for standardised inputs."""
     inputs = inducing.shape[-1]
-    # Points that are standardised in each of d inputs lie about √(2 d) apart.
-    return SparseProcess(inducing, gpytorch.kernels.MaternKernel(2.5, ard_num_dims=inputs), inputs**0.5)
+    # Points with d standardised inputs lie about √(2 d) apart, so √d is a lengthscale of that order.
+    return InducingGPs(inducing, gpytorch.kernels.MaternKernel(2.5, ard_num_dims=inputs), inputs**0.5)
 
 
-def rbf_processes(inducing: Tensor, latents: int, lengthscale: float) -> SparseProcess:
-    """Several GPs with RBF kernels, which start from the same inducing points and go their own ways."""
+def rbf_gps(inducing: Tensor, latents: int, lengthscale: float) -> InducingGPs:
+    """Make several GPs with RBF kernels, which start from the same inducing points and share no parameters."""
     batch = torch.Size([latents])
     base = gpytorch.kernels.RBFKernel(ard_num_dims=inducing.shape[-1], batch_shape=batch)
-    return SparseProcess(inducing.repeat(latents, 1, 1), base, lengthscale)
+    return InducingGPs(inducing.repeat(latents, 1, 1), base, lengthscale)
 
 
 def cluster_centres(x: Tensor, count: int, seed: int) -> Tensor:
-    """Points to start inducing points at: k-means, or the rows themselves if they are few."""
+    """Return points to start inducing points at: centres of k-means, or the rows themselves if they are few."""
     if len(x) <= count:
         return x.clone()
     means = MiniBatchKMeans(count, batch_size=4096, n_init=1, max_iter=20, random_state=seed)
@@ -70,7 +70,7 @@ def cluster_centres(x: Tensor, count: int, seed: int) -> Tensor:
 
 @contextmanager
 def single_precision() -> Iterator[None]:
-    """Cholesky factors in float32: more steps in the same time, and no warning where their jitter has to grow."""
+    """Compute Cholesky factors in float32, for more steps in the same time, without warnings of growing jitter."""
     precision, tries = gpytorch.settings.linalg_dtypes(torch.float32), gpytorch.settings.cholesky_max_tries(TRIES)
     with warnings.catch_warnings(), precision, tries:
         warnings.simplefilter("ignore", gpytorch.utils.warnings.NumericalWarning)
@@ -78,11 +78,11 @@ def single_precision() -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Budget:
-    """Training ends when steps or seconds are used up, and its rate goes down by a cosine towards that end.
+class StepBudget:
+    """Steps and seconds of training, which ends when either is used up, its rate going down towards that end.
 
-    Seconds are the processor's, so that what else a machine does takes nothing away, and those of all threads together,
-    so that more of them give no more steps.
+    Seconds are processor seconds, so that other work on the machine takes nothing away, and count all threads together,
+    so that more threads give no more steps.
     """
 
     steps: int
@@ -93,7 +93,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Trained:
-    """How many steps were taken, and the best score of the validation rows."""
+    """The number of steps taken, and the best validation score."""
 
     steps: int
     score: float
@@ -104,19 +104,20 @@ def maximise(
     bound: Callable[[Tensor], Tensor],
     held_out: Callable[[], float],
     num_rows: int,
-    budget: Budget,
+    budget: StepBudget,
     seed: int,
     start: float,
 ) -> Trained:
-    """Adam on minibatches for the whole budget; the model ends in the state of the lowest score.
+    """Maximise a bound by Adam on minibatches for the whole budget; leave the model in its best state.
 
-    ``bound`` takes the numbers of a minibatch's rows, ``held_out`` gives the score, ``start`` is when the clock began.
+    ``bound`` takes the row indices of a minibatch, ``held_out`` returns the validation score, lower is better,
+    and ``start`` is the ``time.process_time`` when the budget began.
     """
     generator = torch.Generator().manual_seed(seed)
     optimiser = torch.optim.Adam(model.parameters(), lr=budget.rate)
     best, kept, used, evaluations, taken = np.inf, {}, 0.0, 0, 0
     with torch.random.fork_rng(devices=[]), single_precision():
-        torch.manual_seed(seed)  # of the noise with which gpytorch starts posterior means
+        torch.manual_seed(seed)  # gpytorch starts posterior means with noise
         while used < 1:
             fraction = LOWEST + (1 - LOWEST) * 0.5 * (1 + math.cos(math.pi * used))
             for group in optimiser.param_groups:

@@ -13,23 +13,23 @@ import torch
 from svdkl.shapes import Tensor
 from svdkl_research.rivals.interface import Floats, Gaussian, Labels, RealBaseline
 from svdkl_research.rivals.matrix import CodedMatrix
-from svdkl_research.rivals.sparse_gp import Budget, Trained, cluster_centres, matern_process, maximise, single_precision
+from svdkl_research.rivals.sparse_gp import StepBudget, Trained, cluster_centres, matern_gp, maximise, single_precision
 from svdkl_research.rivals.svgp_start import start_kernel, start_posterior
 
 PREDICTED_AT_ONCE = 4096
 
 
 class SparseGP(RealBaseline):
-    """SVGP with standardised inputs and target, which starts from an exact GP of some rows.
+    """SVGP on standardised inputs and target, started from an exact GP on a sample of the rows.
 
     Parameters
     ----------
     inducing
-        Points, at most; started at centres of k-means, and learned.
+        Most inducing points. They start at centres of k-means and are learned.
     steps, seconds
-        Budget: training ends with whichever is used up first, and its rate goes down by a cosine towards that end.
+        Training ends when either is used up. The learning rate goes down by a cosine towards that end.
     batch_size, rate
-        Of Adam.
+        Minibatch size and first learning rate of Adam.
     """
 
     def __init__(
@@ -41,11 +41,11 @@ class SparseGP(RealBaseline):
         rate: float = 0.01,
     ) -> None:
         self.inducing = inducing
-        self.budget = Budget(steps, seconds, batch_size, rate)
+        self.budget = StepBudget(steps, seconds, batch_size, rate)
         self.trained = Trained(0, math.nan)
 
     def fit(self, X: pa.Table, y: Labels, X_held_out: pa.Table, y_held_out: Labels, seed: int) -> None:
-        """Maximise the bound for the whole budget, and keep the state that is best on the validation rows."""
+        """Maximise the bound for the whole budget, and keep the state that scores best on the validation rows."""
         start = time.process_time()
         self.matrix = CodedMatrix(X)
         raw = self.matrix.transform(X)
@@ -56,15 +56,15 @@ class SparseGP(RealBaseline):
         self.y_mean, self.y_std = float(y.mean()), float(y.std()) or 1.0
         x, target = self._inputs(raw), torch.tensor((y.astype(np.float64) - self.y_mean) / self.y_std).float()
 
-        self.process = matern_process(cluster_centres(x, self.inducing, seed))
+        self.gps = matern_gp(cluster_centres(x, self.inducing, seed))
         self.likelihood = gpytorch.likelihoods.GaussianLikelihood()
         self.likelihood.noise = 0.1
-        start_kernel(self.process, self.likelihood, x, target, seed)
-        start_posterior(self.process, self.likelihood, x, target)
-        elbo = gpytorch.mlls.VariationalELBO(self.likelihood, self.process, num_data=len(x))
+        start_kernel(self.gps, self.likelihood, x, target, seed)
+        start_posterior(self.gps, self.likelihood, x, target)
+        elbo = gpytorch.mlls.VariationalELBO(self.likelihood, self.gps, num_data=len(x))
         self.trained = maximise(
-            torch.nn.ModuleList([self.process, self.likelihood]),
-            lambda batch: elbo(self.process(x[batch]), target[batch]),
+            torch.nn.ModuleList([self.gps, self.likelihood]),
+            lambda batch: elbo(self.gps(x[batch]), target[batch]),
             lambda: self._nlpd(X_held_out, y_held_out),
             len(x),
             self.budget,
@@ -74,23 +74,23 @@ class SparseGP(RealBaseline):
 
     @torch.no_grad()
     def predict_distribution(self, X: pa.Table) -> Gaussian:
-        """Mean and standard deviation of the predictive distribution, noise included."""
+        """Return the predictive mean and standard deviation of each row, noise included."""
         x = self._inputs(self.matrix.transform(X))
         means, variances = [], []
         with single_precision():
             for part in x.split(PREDICTED_AT_ONCE):
-                predicted = self.likelihood(self.process(part))
+                predicted = self.likelihood(self.gps(part))
                 means.append(predicted.mean)
                 variances.append(predicted.variance)
         mean, std = torch.cat(means).double().numpy(), torch.cat(variances).double().sqrt().numpy()
         return Gaussian(mean * self.y_std + self.y_mean, std * self.y_std)
 
     def settings(self) -> dict[str, Any]:
-        """Size and budget."""
+        """Return size and budget."""
         return {"inducing": self.inducing, "kernel": "matern52, ARD", **asdict(self.budget)}
 
     def findings(self) -> dict[str, Any]:
-        """How far the budget went."""
+        """Return the steps taken, whether time ended them, and the best validation score."""
         by_time = self.trained.steps < self.budget.steps
         return {"steps": self.trained.steps, "ended_by_time": by_time, "held_out_nlpd": self.trained.score}
 

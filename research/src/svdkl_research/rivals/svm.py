@@ -1,9 +1,9 @@
 """A support vector machine with an RBF kernel, by libsvm.
 
-C and the kernel's width are those of the best cross-validated accuracy on some training rows. The time of libsvm grows
-with the square of the rows, so a large table is cut down to a random part of it; the findings say to how many rows.
+C and the kernel's width have the best cross-validated accuracy on some training rows. The time of libsvm grows with
+the square of the rows, so a large table is cut down to random rows; the findings say how many.
 Probabilities come from the validation rows: a softmax of the classes' scores with one slope and a bias a class, which
-for two classes is Platt's sigmoid. (libsvm's own probabilities are no longer offered by scikit-learn.)
+for two classes is Platt's sigmoid.
 """
 
 from itertools import combinations
@@ -21,24 +21,24 @@ from svdkl_research.rivals.interface import ClassBaseline, Floats, Labels
 from svdkl_research.rivals.matrix import OneHotMatrix
 
 COSTS = (0.1, 1.0, 10.0, 100.0)
-WIDTHS = (0.03, 0.1, 0.3, 1.0, 3.0)  # gamma, times the total variance of the inputs
+WIDTHS = (0.03, 0.1, 0.3, 1.0, 3.0)  # gamma times the total variance of the inputs, so that they suit any table
 FOLDS = 3
-CACHE = 1000  # megabytes of kernel that libsvm remembers
+CACHE = 1000  # megabytes of the kernel matrix that libsvm keeps
 PREDICTED_AT_ONCE = 1024
-STEEPNESS = 2.0  # of σ: the larger, the more a pair of classes is a vote
+STEEPNESS = 2.0  # of σ in the scores: the larger, the closer each pair of classes comes to a vote
 
 
 class MarginSoftmax:
-    """Probabilities softmax(a s + b) from scores s (rows, C)."""
+    """The probabilities softmax(a s + b) of scores s (rows, C), with a slope a and a bias b for each class."""
 
     def __init__(self) -> None:
         self.slope = 1.0
         self.bias: Floats = np.zeros(0)
 
     def fit(self, scores: Floats, labels: Labels) -> None:
-        """Choose slope and biases of the largest likelihood, with one row more of each class spread over all classes.
+        """Fit slope and biases by maximum likelihood, with one more row of each class spread over all classes.
 
-        That row keeps the slope finite where scores tell all rows apart, and gives a class that has none a chance.
+        That row keeps the slope finite where scores separate the classes, and gives a class without rows a chance.
         """
         classes, y = scores.shape[1], labels.astype(np.int64)
         counts = np.bincount(y, minlength=classes)
@@ -55,7 +55,7 @@ class MarginSoftmax:
         self.slope, self.bias = float(found[0]) / unit, found[1:]
 
     def apply(self, scores: Floats) -> Floats:
-        """The probabilities (rows, C)."""
+        """Return the probabilities of scores, shape (rows, C)."""
         return np.asarray(softmax(self.slope * scores + self.bias, axis=1))
 
 
@@ -65,9 +65,9 @@ class SupportVectorMachine(ClassBaseline):
     Parameters
     ----------
     rows
-        The machine is fitted to at most so many training rows.
+        Most training rows that the machine is fitted to.
     search_rows
-        C and the width are chosen on at most so many of these.
+        Most rows that C and the width are chosen on.
     """
 
     def __init__(self, rows: int = 50_000, search_rows: int = 6000) -> None:
@@ -76,7 +76,7 @@ class SupportVectorMachine(ClassBaseline):
         self.found: dict[str, Any] = {}
 
     def fit(self, X: pa.Table, y: Labels, X_held_out: pa.Table, y_held_out: Labels, seed: int) -> None:
-        """Choose C and the width, fit the machine, then fit the probabilities to the validation rows."""
+        """Choose C and the width, fit the machine, then fit its probabilities to the validation rows."""
         y = y.astype(np.int64)
         self.classes = int(max(y.max(), y_held_out.max())) + 1
         if len(np.unique(y)) < 2:
@@ -98,16 +98,16 @@ class SupportVectorMachine(ClassBaseline):
         }
 
     def predict_proba(self, X: pa.Table) -> Floats:
-        """Class probabilities (rows, C)."""
+        """Return the class probabilities of each row, shape (rows, C)."""
         return self.softmax.apply(self._scores(X))
 
     def settings(self) -> dict[str, Any]:
-        """Sizes and the grid of the search."""
+        """Return sizes and the grid of the search."""
         grid = {"C": list(COSTS), "gamma_times_variance": list(WIDTHS), "folds": FOLDS}
         return {"kernel": "rbf", "rows": self.rows, "search_rows": self.search_rows, **grid}
 
     def findings(self) -> dict[str, Any]:
-        """What was chosen, and to how many of the training rows the machine was fitted."""
+        """Return C and the width that were chosen, and the number of rows fitted."""
         return dict(self.found)
 
     def _search(self, x: Floats, y: Labels, random: np.random.Generator) -> dict[str, Any]:
@@ -115,14 +115,14 @@ class SupportVectorMachine(ClassBaseline):
         x, y = x[some], y[some]
         variance = max(float(x.var(0).sum()), 1e-12)
         fold = np.empty(len(y), np.int64)
-        fold[np.lexsort((random.random(len(y)), y))] = np.arange(len(y)) % FOLDS  # each class spread over all folds
+        fold[np.lexsort((random.random(len(y)), y))] = np.arange(len(y)) % FOLDS  # each class is spread over all folds
         grid = {"C": list(COSTS), "gamma": [width / variance for width in WIDTHS]}
         search = GridSearchCV(SVC(cache_size=CACHE), grid, cv=PredefinedSplit(fold), refit=False, error_score="raise")
         search.fit(x, y)
         return {**search.best_params_, "cv_accuracy": float(search.best_score_), "cv_rows": len(y)}
 
     def _scores(self, X: pa.Table) -> Floats:
-        """Scores (rows, C) of a table."""
+        """Return the scores of a table, shape (rows, C)."""
         codes = self.matrix.code(X)
         known, pairs = self.machine.classes_, self.machine.intercept_
         offsets = -pairs if len(pairs) == 1 else pairs
@@ -138,10 +138,10 @@ class SupportVectorMachine(ClassBaseline):
 
 
 def pair_scores(margins: Floats, classes: int) -> Floats:
-    """Each class's sum of log σ(margin) over its pairs, (rows, C), from margins (rows, pairs) in favour of the first.
+    """Sum log σ(margin) over the pairs of each class, from margins (rows, pairs) in favour of a pair's first class.
 
-    A class that loses clearly to one other is out, however clearly it wins against the rest; sums of the margins
-    themselves would not say so. For two classes the difference of the scores is the margin.
+    A class that loses clearly to one other gets a low score, however clearly it wins against the rest; sums of the
+    margins themselves would hide that. For two classes the difference of the scores is the margin.
     """
     scores = np.zeros((len(margins), classes))
     for (first, second), margin in zip(combinations(range(classes), 2), STEEPNESS * margins.T):
@@ -151,7 +151,7 @@ def pair_scores(margins: Floats, classes: int) -> Floats:
 
 
 def pair_weights(machine: SVC) -> Floats:
-    """Weights (support vectors, pairs) of the margins of each pair of classes, in favour of its first.
+    """Return the weights (support vectors, pairs) of each pair's margin in favour of its first class.
 
     libsvm fits a machine to each pair. A support vector of class i has its weight against class j in row j of
     ``dual_coef_``, which leaves out the row of i itself.
@@ -168,7 +168,7 @@ def pair_weights(machine: SVC) -> Floats:
 
 
 def some_of_each_class(y: Labels, count: int, random: np.random.Generator) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Numbers of ``count`` random rows, ascending, and of one more for each class that has none among them."""
+    """Return the indices of ``count`` random rows, and of one row for each class without any, in ascending order."""
     order = random.permutation(len(y))
     first = order[np.unique(y[order], return_index=True)[1]]
     return np.union1d(order[:count], first)

@@ -6,16 +6,16 @@ from itertools import product
 
 from svdkl_research.suites.suite import Suite
 
-QUICK = "quick/"  # before a suite's name, and so the folder of its results
-QUICK_ROWS = 4_000
-QUICK_EPOCHS = 6
-GP_RIVALS = ("klsp_gp", "mc_gp", "savi_gp", "d_gplvm")  # of images, on components of their pixels
+QUICK = "quick/"  # beginning of a quick suite's name, and so the folder of its results
+QUICK_ROWS = 4_000  # training rows of a quick suite, at most
+QUICK_EPOCHS = 6  # epochs of networks on images in a quick suite, at most
+GP_RIVALS = ("klsp_gp", "mc_gp", "savi_gp", "d_gplvm")  # on principal components of images
 IMAGE_NETWORKS = ("cnn", "cnn_plus", "svdkl_paper", "svdkl")
-# Results of a fit of the plain network beside its own.
+# Further results that each fit of the plain network gives, on tables and on images.
 OF_TABLES, OF_IMAGES = ("dnn_temperature", "dnn_gp"), ("dnn_temperature", "laplace", "cnn_gp")
 DIGITS, PHOTOGRAPHS = ("mnist_binary", "mnist"), ("cifar10", "tiny_imagenet20")
 UCI_SETS = ("adult", "connect4", "covertype", "diabetes")
-# The paper's minibatches there are of more rows than the network's: what they cost shows beside the same form without.
+# The paper's minibatches there are larger than the network's; a run with the network's shows what they cost.
 AIRLINE_MODELS = ("klsp_gp", "dnn", "dnn_plus", "svdkl_paper", "svdkl_paper_small_batches", "svdkl", "lightgbm")
 QUICK_MODELS = ("dnn", "dnn_plus", "cnn", "cnn_plus", "svdkl_paper", "svdkl", "lightgbm")
 
@@ -31,7 +31,7 @@ SUITES: dict[str, Suite] = {
             folds=(0, 1, 2, 3, 4),
             seeds=(0,),
             refined=(*OF_TABLES, "laplace"),
-            # Up to half an hour of a core for each fold, an hour on the largest set.
+            # A fold takes up to half an hour of a core, on the largest set an hour.
             fewer_folds=dict.fromkeys(product(UCI_SETS, ("svm", "ensemble")), (0,)),
         ),
         Suite(
@@ -42,14 +42,14 @@ SUITES: dict[str, Suite] = {
             AIRLINE_MODELS,
             folds=(0,),
             seeds=(0, 1, 2),
-            # Verdicts on these need a spread; the others are far from them, or take long.
+            # One run suffices for models that are far from SV-DKL or take long; verdicts on the others need a spread.
             fewer_seeds=dict.fromkeys(product(("flights",), ("klsp_gp", "dnn_plus", "lightgbm")), (0,)),
-            # The paper's Figure 2, a and b.
+            # Shares of the rows for the paper's Figure 2, a and b.
             parts=(Fraction(1, 50), Fraction(1, 10), Fraction(1, 3)),
             models_on_parts=("dnn", "svdkl"),
             refined=OF_TABLES,
         ),
-        # The paper's own set, apart from the other: its files are to be had, but large.
+        # The paper's own flights are a suite of their own, since their public files are large.
         Suite(
             "airline2008",
             "Late flights of 2008",
@@ -88,8 +88,8 @@ SUITES: dict[str, Suite] = {
             folds=(0,),
             seeds=(0, 1, 2),
             refined=OF_IMAGES,
-            # On pictures in colour distances between pixels mean little, and the paper has no figures either. Five
-            # networks are rivals in telling strange images, which Tiny-ImageNet's models are not shown.
+            # GPs on colour pictures are left out, as in the paper: distances between pixels mean little there. Five
+            # networks compete at recognising strange images, which Tiny-ImageNet's models are not shown.
             fewer_folds={
                 **dict.fromkeys(product(PHOTOGRAPHS, GP_RIVALS), ()),
                 ("mnist_binary", "mc_gp"): (),
@@ -111,7 +111,7 @@ SUITES: dict[str, Suite] = {
             folds=(0,),
             seeds=(0,),
         ),
-        # Apart from the others: few have a copy of the set.
+        # SVHN is a suite of its own, since few have a copy of the set.
         Suite(
             "svhn",
             "House numbers",
@@ -122,7 +122,7 @@ SUITES: dict[str, Suite] = {
             seeds=(0, 1),
             refined=("dnn_temperature", "cnn_gp"),
         ),
-        # Two sets that need no file, to see in minutes that all is in place.
+        # Two sets that come with scikit-learn, to check an installation within minutes.
         Suite(
             "smoke",
             "Classes, a small set",
@@ -148,7 +148,7 @@ SUITES: dict[str, Suite] = {
 
 
 def get_suite(name: str) -> Suite:
-    """A suite by name; with ``quick/`` before it, its small version."""
+    """Return a suite by name, or its small version if ``quick/`` comes before the name."""
     own = name.removeprefix(QUICK)
     if own not in SUITES:
         raise ValueError(f"Expected a suite out of {', '.join(SUITES)}, got {name!r}.")
@@ -156,7 +156,7 @@ def get_suite(name: str) -> Suite:
 
 
 def quick(suite: Suite) -> Suite:
-    """A suite in small: the models that are fast, few rows, one run of each; its results have a folder of their own."""
+    """Return the small version of a suite: fast models, few rows, one run of each, and its own folder of results."""
     return replace(
         suite,
         name=f"{QUICK}{suite.name}",

@@ -1,29 +1,29 @@
-"""What of a suite is done, what is left to do, and for what of that there is data."""
+"""The plan of a suite: finished tasks, tasks to run, and sets whose data is missing."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
 from pathlib import Path
 
 from svdkl_research.datasets import ELSEWHERE, SOURCES, missing_data
 from svdkl_research.rivals import FORKS, PLAIN_NETWORKS
 from svdkl_research.suites.all_suites import SUITES
-from svdkl_research.suites.estimates import Cost, Estimate, counted, finished_costs
-from svdkl_research.suites.results import folder_of, fork_of, is_finished, is_whole, read_results
+from svdkl_research.suites.estimates import Estimate, TaskCost, counted, finished_costs
+from svdkl_research.suites.results import Key, finished_keys, keys_of, read_results
+from svdkl_research.suites.scratch import fork_of
 from svdkl_research.suites.suite import Suite, Task
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a suite reads and writes, and how it runs.
+    """The folders of a suite, and how its tasks run.
 
     Attributes
     ----------
     scratch
-        For what is too large to keep: predictions, histories, logs.
+        Folder for predictions, histories, logs and checkpoints, which are too large to keep.
     threads
-        Of each task; None leaves that to the libraries.
+        Number of threads of each task; None leaves it to the libraries.
     """
 
     results: Path = Path("results")
@@ -35,22 +35,22 @@ class Place:
 
 @dataclass(frozen=True)
 class Plan:
-    """The tasks of a suite that are not finished, and what is known of their cost.
+    """The unfinished tasks of a suite, with what is known of their cost and their data.
 
     Attributes
     ----------
     tasks
-        Without results.
+        Tasks without results.
     shared
-        The same fits of other suites, which are finished, by the task that takes their results.
+        Tasks that take the results of a finished fit in another suite, each with that suite's task.
     finished
-        How many tasks have results.
+        Number of tasks with results.
     left_out
         Sets whose data is missing, with the reason; their tasks are not run.
     fetched
-        Sets whose data is missing, too, but would be downloaded.
+        Sets whose data is missing but would be downloaded.
     unseen
-        Sets whose models are to be shown images from elsewhere that are missing, with the reason.
+        Sets whose out-of-distribution images are missing, with the reason.
     """
 
     suite: Suite
@@ -68,7 +68,7 @@ class Plan:
         return [task for task in self.tasks if task.dataset not in self.left_out]
 
     def sentences(self) -> list[str]:
-        """What is left out, how much there is to do, and what it takes."""
+        """Say what is left out, how many tasks there are to run, and what they take."""
         todo, shared = self.todo, len(self.shared)
         sentences = [
             f"{', '.join(names)}: left out, {'its' if len(names) == 1 else 'their'} data is missing. {reason}"
@@ -86,37 +86,41 @@ class Plan:
 
 
 def plan_suite(suite: Suite, tasks: Sequence[Task], place: Place) -> Plan:
-    """Look at the results that are there."""
-    missing = [task for task in tasks if not is_finished(place.results, task, suite.results_of(task.model, task.share))]
-    # Fits to all rows are alike in all suites; quick ones are like no others.
+    """Compare a suite's tasks with the results that are there."""
+
+    def among(finished: set[Key], task: Task) -> bool:
+        return finished.issuperset(keys_of(task, suite.results_of(task.model, task.share)))
+
+    finished = finished_keys(place.results, suite.name)
+    missing = [task for task in tasks if not among(finished, task)]
+    # A fit to all rows is the same in every suite; fits of quick suites are not.
     others = [other for other in SUITES.values() if other != suite] if suite.max_rows is None else []
     shared: dict[Task, Task] = {}
-    for task, other in product(missing, others):
-        same = replace(task, suite=other.name)
-        if all(is_whole(folder_of(place.results, same, result)) for result in suite.results_of(task.model, task.share)):
-            shared[task] = same
-    todo = [task for task in missing if task not in shared]
-    done: dict[Task, Cost] = {}
     for other in others:
-        # Whoever wants that suite's page will be told of what is damaged there.
+        elsewhere = finished_keys(place.results, other.name)
+        shared |= {task: replace(task, suite=other.name) for task in missing if among(elsewhere, task)}
+    todo = [task for task in missing if task not in shared]
+    done: dict[Task, TaskCost] = {}
+    for other in others:
+        # Damaged results of another suite need not stop this one; that suite's page reports them.
         done |= finished_costs(read_results(place.results, other, damaged="skipped"), other.name)
     done |= finished_costs(read_results(place.results, suite), suite.name)
     mine = {(task.dataset, task.model) for task in tasks}
     done = {task: cost for task, cost in done.items() if (task.dataset, task.model) in mine}
     handed = {task for task in todo if suite.kind == "classification" and _goes_on(task, todo, place)}
-    return Plan(suite, todo, shared, len(tasks) - len(missing), Estimate(suite, done, frozenset(handed)))
+    return Plan(suite, todo, shared, len(tasks) - len(missing), Estimate(done, frozenset(handed)))
 
 
 def _goes_on(task: Task, todo: Sequence[Task], place: Place) -> bool:
-    """Whether a fit begins with the epochs of one that comes before it here, or has left them."""
+    """Tell whether a fit goes on from epochs that a plain network's fit has left or will leave."""
     begun = fork_of(place.scratch, task).exists()
     return begun or (task.model in FORKS and any(replace(task, model=model) in todo for model in PLAIN_NETWORKS))
 
 
 def look_for_data(plan: Plan, place: Place, dry: bool = False) -> Plan:
-    """The plan, with sets left out whose data is missing; refused if nothing is left.
+    """Return the plan without the sets whose data is missing, and raise an error if nothing is left.
 
-    With ``place.download``, what can be fetched is fetched here, unless the run is ``dry``.
+    With ``place.download``, missing sets are fetched here, unless the run is ``dry``.
     """
     names = dict.fromkeys(task.dataset for task in plan.tasks)
     missing = _missing(names, replace(place, download=place.download and not dry))
@@ -138,7 +142,7 @@ def _missing(names: Iterable[str], place: Place) -> dict[str, str]:
 
 
 def _by_reason(reasons: Mapping[str, str]) -> list[tuple[list[str], str]]:
-    """Sets that share a file are missing for one reason."""
+    """Group sets by the reason why they are missing, since some share a file."""
     names: dict[str, list[str]] = defaultdict(list)
     for name, reason in reasons.items():
         names[reason].append(name)

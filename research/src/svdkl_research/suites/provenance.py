@@ -1,4 +1,4 @@
-"""Where a figure came from: the code, the libraries, the machine, the moment."""
+"""The origin of a result: code, libraries, machine and date."""
 
 import os
 import platform
@@ -9,14 +9,15 @@ from typing import Any
 
 import torch
 
+import svdkl
 from svdkl.errors import version_of
 
 PACKAGES = ("svdkl", "torch", "numpy", "scikit-learn", "pyarrow", "lightgbm", "gpytorch")
-SOURCE = Path(__file__).parent
+SOURCES = (Path(svdkl.__file__).parent, Path(__file__).parents[1])  # svdkl, and this package
 
 
 def provenance(seed: int, command: str) -> dict[str, Any]:
-    """A record of all that, as JSON can hold it."""
+    """A record of code, libraries, machine and moment, as JSON can hold it."""
     return {
         **_code(),
         "versions": {"python": platform.python_version(), **{name: version_of(name) for name in PACKAGES}},
@@ -33,19 +34,20 @@ def provenance(seed: int, command: str) -> dict[str, Any]:
 
 
 def _code() -> dict[str, Any]:
-    """The last commit to the package's sources, and whether they differ from it; None where they are under no git.
+    """The last commit to the sources, and whether they differ from it; None where they are under no git.
 
-    Only what is part of the package can change a figure; documents and results lie in the same repository.
+    Documents and results lie in the same repository, but only the sources can change a figure.
     """
-    known = _git("ls-files", "--error-unmatch", "--", str(SOURCE))  # else git is that of another project around it
-    commit = None if known is None else _git("log", "-1", "--format=%H", "--", str(SOURCE.parent)) or None
-    changes = _git("status", "--porcelain", "--", str(SOURCE.parent))
+    folders = [str(folder) for folder in SOURCES]
+    known = _git("ls-files", "--error-unmatch", "--", *folders)  # fails in the repository of a project around ours
+    commit = None if known is None else _git("log", "-1", "--format=%H", "--", *folders) or None
+    changes = _git("status", "--porcelain", "--", *folders)
     return {"commit": commit, "dirty": None if known is None else bool(changes)}
 
 
 def _git(*arguments: str) -> str | None:
     try:
-        done = subprocess.run(["git", *arguments], capture_output=True, text=True, check=False, cwd=SOURCE)
+        done = subprocess.run(["git", *arguments], capture_output=True, text=True, check=False, cwd=SOURCES[-1])
     except OSError:
         return None
     return done.stdout.strip() if done.returncode == 0 else None

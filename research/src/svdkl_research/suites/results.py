@@ -1,32 +1,38 @@
-"""Folders of results: results/SUITE/DATASET/MODEL/RUN/ with metrics.json, config.json and provenance.json.
+"""The results of a suite: one line of results/SUITE/runs.jsonl for each run, with metrics, config and provenance.
 
-A folder is there as a whole or not at all: it is written under another name and renamed. Results of one fit are put
-in place together, so that no other fit's stand among them.
+The file is rewritten whole under a lock, with its lines in order, so that workers may finish at the same moment, the
+results of one fit appear together, and a kill at any moment leaves the old file or the new one.
 """
 
+import fcntl
 import json
 import math
-import os
-import shutil
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-from svdkl.writing import folder_put_in_place
+from svdkl.writing import written_whole
 from svdkl_research.suites.suite import WHOLE, Suite, Task
 
-FILES = ("metrics", "config", "provenance")
-RUNS = "fold*-seed*"
+FILE = "runs.jsonl"
+LOCK = ".runs.lock"
 
-Documents = Mapping[str, Mapping[str, Any]]  # one for each of the files
+
+class Key(NamedTuple):
+    """The key of a result within its suite."""
+
+    dataset: str
+    model: str
+    run: str
 
 
 @dataclass(frozen=True)
 class Result:
-    """What one run of one model gave."""
+    """Metrics, config and provenance of one run of one model."""
 
     dataset: str
     model: str
@@ -36,123 +42,127 @@ class Result:
     provenance: dict[str, Any]
 
     @property
+    def key(self) -> Key:
+        """The key of the result within its suite."""
+        return Key(self.dataset, self.model, self.run)
+
+    @property
     def share(self) -> Fraction:
-        """Of the training rows."""
+        """The share of the training rows that the model was fitted to."""
         return Fraction(self.config.get("share", WHOLE))
 
 
-def folder_of(root: Path, task: Task, result: str) -> Path:
-    """Where a result of a task belongs."""
-    return root / task.suite / task.dataset / result / task.run
+def keys_of(task: Task, results: Iterable[str]) -> list[Key]:
+    """Return the keys of the results that a task gives."""
+    return [Key(task.dataset, result, task.run) for result in results]
 
 
-def checkpoint_of(scratch: Path, task: Task) -> Path:
-    """Where the state of a task's training is kept until the task is finished, in a folder of its own."""
-    return folder_of(scratch, task, task.model) / "training" / "checkpoint.safetensors"
+def runs_file(root: Path, suite: str) -> Path:
+    """Return the file with the results of a suite."""
+    return root / suite / FILE
 
 
-def fork_of(scratch: Path, task: Task) -> Path:
-    """Where another fit leaves the epochs that a task begins with."""
-    return folder_of(scratch, task, task.model) / "fork.safetensors"
+def finished_keys(root: Path, suite: str) -> set[Key]:
+    """Return the keys of all results of a suite that can be read."""
+    lines = _read_lines(runs_file(root, suite))
+    return {line.key for line in lines if isinstance(line, Result)}
 
 
-def open_scratch(root: Path) -> None:
-    """Make the scratch folder, if it is not there, one that git does not look into."""
-    root.mkdir(parents=True, exist_ok=True)
-    ignored = root / ".gitignore"
-    if not ignored.exists():
-        ignored.write_text("*\n")
-
-
-def refuse_unwritable(folder: Path, option: str) -> None:
-    """Refuse a folder that cannot be made or written to, which would show only after hours of training."""
-    existing = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
-    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
-        raise OSError(
-            f"Expected {option} to be a folder that can be written to, but {existing} cannot: choose another."
-        )
-
-
-def is_finished(root: Path, task: Task, results: tuple[str, ...]) -> bool:
-    """Whether all results of a task are there."""
-    return all(folder_of(root, task, result).is_dir() for result in results)
-
-
-def write_results(results: Mapping[Path, Documents]) -> None:
-    """Write the results of one fit, by their folders. If all are there already, they stay; else all are replaced."""
-    if all(folder.is_dir() for folder in results):
-        return
-    with ExitStack() as stack:
-        # The last to come in is the first to be put in place: while a result of another fit stands there, one that was
-        # missing is missing still, and who is killed meanwhile finds a task that is not finished.
-        for folder in sorted(results, key=Path.is_dir):
-            beside = stack.enter_context(folder_put_in_place(folder))
-            for name in FILES:
-                with (beside / f"{name}.json").open("w") as file:
-                    json.dump(_plain(results[folder][name]), file, indent=2, allow_nan=False)
-                    file.write("\n")
-                    file.flush()
-                    os.fsync(file.fileno())
-
-
-def copy_results(root: Path, source: Task, task: Task, results: tuple[str, ...]) -> None:
-    """The same documents in another task's place."""
-    found = {folder_of(root, task, result): folder_of(root, source, result) for result in results}
-    write_results({to: {name: _read(of / f"{name}.json") for name in FILES} for to, of in found.items()})
-
-
-def remove_remains(root: Path, task: Task, results: tuple[str, ...]) -> None:
-    """Delete what a killed process has left of this task."""
-    for result in results:
-        folder = folder_of(root, task, result)
-        for part in folder.parent.glob(f".{folder.name}.*"):
-            shutil.rmtree(part, ignore_errors=True)
+def is_finished(root: Path, task: Task, results: Iterable[str]) -> bool:
+    """Tell whether all results of a task are there."""
+    return finished_keys(root, task.suite).issuperset(keys_of(task, results))
 
 
 def read_results(root: Path, suite: Suite, damaged: Literal["refused", "skipped"] = "refused") -> Iterator[Result]:
-    """All results of a suite that are there; what else lies in their folders is passed over."""
+    """Yield the results of the sets and models of a suite, in the suite's order, then by run."""
+    path = runs_file(root, suite.name)
+    found = {}
+    for number, line in enumerate(_read_lines(path), 1):
+        if isinstance(line, Result):
+            found[line.key] = line
+        elif damaged == "refused":
+            raise ValueError(
+                f"Expected a result in line {number} of {path}, but it cannot be read: delete that line and run the "
+                f"suite again."
+            )
     for dataset in suite.datasets:
         for model in suite.results:
-            for folder in sorted((root / suite.name / dataset / model).glob(RUNS)):
-                if folder.is_dir() and (damaged == "refused" or is_whole(folder)):
-                    yield _result(dataset, model, folder)
+            yield from (found[key] for key in sorted(found) if key[:2] == (dataset, model))
 
 
-def read_fit(root: Path, task: Task, results: tuple[str, ...]) -> list[Result]:
-    """The results of one fit, which is finished."""
-    return [_result(task.dataset, result, folder_of(root, task, result)) for result in results]
+def read_fit(root: Path, task: Task, results: Iterable[str]) -> list[Result]:
+    """Read the results of one finished task."""
+    found = {line.key: line for line in _read_lines(runs_file(root, task.suite)) if isinstance(line, Result)}
+    return [found[key] for key in keys_of(task, results)]
+
+
+def write_results(root: Path, suite: str, results: Iterable[Result]) -> None:
+    """Write the results of one fit together. If all are there already, they stay; else the new ones replace them."""
+    new = {result.key: result for result in results}
+    path = runs_file(root, suite)
+    with _locked(path.parent):
+        lines = _read_lines(path)
+        kept = {line.key: line for line in lines if isinstance(line, Result)}
+        if kept.keys() >= new.keys():
+            return
+        # Unreadable lines stay, for the user to judge, and do not cost the user a fit of hours.
+        unreadable = [line for line in lines if not isinstance(line, Result)]
+        entries = [_to_json(result) for _, result in sorted((kept | new).items())]
+        with written_whole(path) as beside:
+            beside.write_text("".join(f"{line}\n" for line in [*entries, *unreadable]), encoding="utf-8")
+
+
+def copy_results(root: Path, source: Task, task: Task, results: Iterable[str]) -> None:
+    """Take the results of another suite's task, unchanged, as those of a task."""
+    write_results(root, task.suite, read_fit(root, source, results))
 
 
 def values_of(results: Iterable[Result], key: str) -> list[float]:
-    """The numbers that results have under a key, of those that have one."""
+    """Return the values of one metric; results without it are left out."""
     return [float(result.metrics[key]) for result in results if result.metrics.get(key) is not None]
 
 
-def is_whole(folder: Path) -> bool:
-    """Whether the documents of a result can be read."""
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Let one worker at a time write to a folder, and remove what killed ones have left there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / LOCK).open("w") as lock:  # released by the system when the file is closed or the worker is killed
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for remains in folder.glob(f".{FILE}.*"):
+            remains.unlink()
+        yield
+
+
+def _read_lines(path: Path) -> list[Result | str]:
+    """Read the results in a file, and as text the lines that are none; a last line cut off is left out."""
     try:
-        for name in FILES:
-            _read(folder / f"{name}.json")
-    except ValueError:
-        return False
-    return True
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return []
+    lines: list[Result | str] = []
+    for entry in text.split("\n"):
+        try:
+            lines.append(_from_json(entry))
+        except (ValueError, TypeError, KeyError):
+            lines.append(entry)
+    # After the last line break stands nothing, or a line that was cut off.
+    if isinstance(lines[-1], str) and lines.pop():
+        warnings.warn(f"The last line of {path} was cut off: its run counts as not finished.", stacklevel=3)
+    return lines
 
 
-def _result(dataset: str, model: str, folder: Path) -> Result:
-    return Result(dataset, model, folder.name, *(_read(folder / f"{name}.json") for name in FILES))
+def _from_json(line: str) -> Result:
+    entry = json.loads(line)
+    documents = (entry["metrics"], entry["config"], entry["provenance"])
+    return Result(entry["dataset"], entry["model"], entry["run"], *map(dict, documents))
 
 
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return dict(json.loads(path.read_text()))
-    except (OSError, ValueError, TypeError) as error:
-        raise ValueError(
-            f"Expected a result in {path}, but it cannot be read: delete its folder and run the suite again."
-        ) from error
+def _to_json(result: Result) -> str:
+    return json.dumps(_plain(vars(result)), separators=(",", ":"), allow_nan=False)
 
 
 def _plain(value: Any) -> Any:
-    """What JSON can hold: numbers that are not finite as null, and anything that it does not know as text."""
+    """Convert a value to what JSON can hold: numbers that are not finite become null, other types their repr."""
     if isinstance(value, Mapping):
         return {str(key): _plain(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):

@@ -1,11 +1,11 @@
-"""A suite: which sets, models, folds and seeds belong together, the tasks that they come to, and those asked for."""
+"""A suite of data sets, models, folds and seeds, its tasks, and the choice of some of them."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import product
 
-from svdkl_research.datasets.dataset import Task as Kind
+from svdkl_research.datasets.dataset import Kind
 from svdkl_research.rivals import PLAIN_NETWORKS
 
 WHOLE = Fraction(1)
@@ -13,12 +13,12 @@ WHOLE = Fraction(1)
 
 @dataclass(frozen=True)
 class Task:
-    """One fit: the smallest piece of work, done by a process of its own.
+    """One fit of a model, the smallest piece of work, which a worker of its own does.
 
     Attributes
     ----------
     share
-        Of the training rows.
+        Share of the training rows that the model is fitted to.
     """
 
     suite: str
@@ -30,13 +30,13 @@ class Task:
 
     @property
     def run(self) -> str:
-        """Name of the run's folder."""
+        """Name of the run in the results and in the scratch folder."""
         part = "" if self.share == WHOLE else f"-share{self.share.numerator}of{self.share.denominator}"
         return f"fold{self.fold}-seed{self.seed}{part}"
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """What names the task on the command line, without folders, which differ from machine to machine."""
+        """Command line arguments that name the task, without folders, which differ from machine to machine."""
         part = () if self.share == WHOLE else ("--share", str(self.share))
         numbers = ("--fold", f"{self.fold}", "--seed", f"{self.seed}", *part)
         return ("run-task", self.suite, self.dataset, self.model, *numbers)
@@ -47,23 +47,23 @@ class Task:
 
 @dataclass(frozen=True)
 class Suite:
-    """Every model on every set, fold and seed.
+    """A set of fits: every model on every data set, fold and seed, with some exceptions.
 
     Attributes
     ----------
     fewer_folds
-        The folds of a set and model that has not all of them; it may have none.
+        The folds of a set and model that does not run on all of them; possibly none.
     parts
         Shares of the training rows that the models in ``models_on_parts`` are fitted to as well, on the first fold and
         with the first seed.
     max_rows
-        Training rows at most, drawn at random; None for all.
+        Most training rows, drawn at random; None for all.
     max_epochs
-        Of models on images, at most; None for the whole budget of a set.
+        Most epochs of models on images; None for the whole budget of a set.
     fewer_seeds
-        The seeds of a set and model that has not all of them.
+        The seeds of a set and model that does not run with all of them.
     refined
-        Further results of each fit of a plain network to all training rows, which take no other.
+        Results that each fit of a plain network to all training rows gives beside its own.
     """
 
     name: str
@@ -82,7 +82,7 @@ class Suite:
     refined: tuple[str, ...] = ("dnn_temperature",)
 
     def tasks(self) -> Iterator[Task]:
-        """All fits, one data set after the other, and on it one run of all models after the other."""
+        """Yield all fits, set by set, and on each set run by run of all models."""
         every = product(self.datasets, self.shares, self.folds, self.seeds, self.models)
         first = (self.folds[0], self.seeds[0])
         for dataset, share, fold, seed, model in every:
@@ -92,29 +92,30 @@ class Suite:
 
     @property
     def shares(self) -> tuple[Fraction, ...]:
-        """Of the training rows, the parts first: they take less time."""
+        """The shares of the training rows that occur, smaller ones first, since they take less time."""
         return (*self.parts, WHOLE)
 
     def folds_of(self, dataset: str, result: str) -> tuple[int, ...]:
-        """The folds of a set on which the model of a result is fitted."""
+        """Return the folds of a set on which the model of a result is fitted."""
         return self.fewer_folds.get((dataset, self.model_of(result)), self.folds)
 
     def seeds_of(self, dataset: str, result: str) -> tuple[int, ...]:
-        """The seeds with which the model of a result is fitted to a set."""
+        """Return the seeds with which the model of a result is fitted to a set."""
         return self.fewer_seeds.get((dataset, self.model_of(result)), self.seeds)
 
     def results_of(self, model: str, share: Fraction = WHOLE) -> tuple[str, ...]:
-        """Names of the results that one fit of a model to a share of the rows gives."""
+        """Return the names of the results that a fit of a model to a share of the rows gives."""
         return (model, *self.refined) if model in PLAIN_NETWORKS and share == WHOLE else (model,)
 
-    def told(self, dataset: str) -> str:
-        """The set that models are told of, whose paper's minibatches may be of more rows than a small suite has; or
-        none.
+    def paper_set(self, dataset: str) -> str:
+        """Return the name of a set whose minibatches of the paper models should take, or "" for their own.
+
+        A small suite has too few rows for the paper's.
         """
         return dataset if self.max_rows is None else ""
 
     def model_of(self, result: str) -> str:
-        """The model of this suite from whose fit a result comes."""
+        """Return the model of this suite whose fit gives a result."""
         return next(model for model in self.models if result in self.results_of(model))
 
     @property
@@ -124,7 +125,7 @@ class Suite:
 
 
 def parse_only(text: str) -> dict[str, set[str]]:
-    """What ``dataset=adult,model=svdkl,seed=0`` selects; a key may come more than once."""
+    """Parse a selection such as ``dataset=adult,model=svdkl,seed=0``, in which a key may come more than once."""
     keys = ("dataset", "model", "fold", "seed", "share")
     chosen: dict[str, set[str]] = {}
     for part in filter(None, map(str.strip, text.split(","))):
@@ -137,7 +138,7 @@ def parse_only(text: str) -> dict[str, set[str]]:
 
 
 def select(suite: Suite, only: Mapping[str, set[str]]) -> list[Task]:
-    """The suite's tasks that were asked for; each value has to name one at least."""
+    """Return the suite's tasks that a selection names; refuse a selection without any."""
     known = {
         "dataset": set(suite.datasets),
         "model": set(suite.results),

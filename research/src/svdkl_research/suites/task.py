@@ -1,4 +1,4 @@
-"""One task from top to bottom: load, split, fit, predict, score."""
+"""Run one task: load, split, fit, predict, score, write."""
 
 import resource
 import shutil
@@ -28,16 +28,8 @@ from svdkl_research.rivals import (
 )
 from svdkl_research.rivals.interface import DOUBT, Floats, Gaussian, Labels
 from svdkl_research.suites.provenance import provenance
-from svdkl_research.suites.results import (
-    Documents,
-    checkpoint_of,
-    folder_of,
-    fork_of,
-    is_finished,
-    open_scratch,
-    remove_remains,
-    write_results,
-)
+from svdkl_research.suites.results import Result, is_finished, write_results
+from svdkl_research.suites.scratch import checkpoint_of, fork_of, open_scratch, scratch_of
 from svdkl_research.suites.suite import WHOLE, Suite, Task
 
 SHORT = {
@@ -49,35 +41,35 @@ SHORT = {
     "crps_gaussian": "crps",
     "interval_coverage": "coverage95",
 }
-# What images from elsewhere show that the set has too: CIFAR-10 has cats, frogs and dogs.
+# Classes of Tiny-ImageNet that are not strange to models of CIFAR-10, which has cats, frogs and dogs.
 NOT_STRANGE = ("Egyptian cat", "bullfrog", "German shepherd")
 Images = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
-class Cost:
-    """Seconds of training on the clock, and of all cores together; None where those are not known."""
+class TrainingTime:
+    """Seconds of training on the clock, and of all cores together; None where the latter are unknown."""
 
     train_seconds: float
     train_core_seconds: float | None
 
-    def and_then(self, seconds: float, core_seconds: float) -> "Cost":
-        """With more work on top."""
+    def and_then(self, seconds: float, core_seconds: float) -> "TrainingTime":
+        """Return the time with further seconds added."""
         cores = None if self.train_core_seconds is None else self.train_core_seconds + core_seconds
-        return Cost(self.train_seconds + seconds, cores)
+        return TrainingTime(self.train_seconds + seconds, cores)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Scores of one result, with what it took, and its predictions."""
+    """The metrics of one result, times included, and its predictions."""
 
     metrics: dict[str, Any]
     predictions: dict[str, Floats]
 
 
 @dataclass(frozen=True)
-class Part:
-    """Some rows of a data set."""
+class Subset:
+    """Inputs and targets of some rows of a data set."""
 
     X: Inputs
     y: Array
@@ -86,11 +78,11 @@ class Part:
 def run_task(
     suite: Suite, task: Task, results: Path, scratch: Path, data_dir: Path | None = None, download: bool = False
 ) -> None:
-    """Do a task and write its results; predictions and the history of training go to the scratch folder.
+    """Run a task and write its results; predictions and the history of training go to the scratch folder.
 
-    A model that keeps a checkpoint goes on from where an earlier process was cut off.
+    A model that keeps a checkpoint goes on from where an earlier worker was cut off.
     """
-    # Before the fit, during which the sources on disk may become others.
+    # We record the sources before the fit, since they may change on disk during it.
     where = provenance(task.seed, f"python -m svdkl_research {' '.join(task.arguments)}")
     dataset = load_dataset(task.dataset, data_dir, download)
     if dataset.task != suite.kind:
@@ -99,8 +91,8 @@ def run_task(
     train_rows = sample(rows.train, suite, task)
     fit_rows, validation_rows = hold_out(dataset, train_rows, task.seed)
 
-    def part(index: Rows) -> Part:
-        return Part(dataset.take(index), dataset.target[index])
+    def part(index: Rows) -> Subset:
+        return Subset(dataset.take(index), dataset.target[index])
 
     fit, validation, test = part(fit_rows), part(validation_rows), part(rows.test)
     open_scratch(scratch)
@@ -109,7 +101,7 @@ def run_task(
         model = make_image_baseline(task.model, dataset.name, suite.max_epochs)
         strange = strange_images(dataset, data_dir)
     else:
-        model = make_baseline(task.model, dataset.task, suite.told(dataset.name))
+        model = make_baseline(task.model, dataset.task, suite.paper_set(dataset.name))
     checkpoint = model.checkpoint = checkpoint_of(scratch, task)
     if task.model in PLAIN_NETWORKS and dataset.task == "classification":
         model.forks = forks_of(suite, task, results, scratch)
@@ -120,7 +112,7 @@ def run_task(
     train_seconds = time.perf_counter() - start + sum(epoch["seconds"] for epoch in before)
     cores: list[float] = [epoch["core_seconds"] for epoch in before if epoch.get("core_seconds") is not None]
     known = len(cores) == len(before)
-    cost = Cost(train_seconds, time.process_time() - core_start + sum(cores) if known else None)
+    cost = TrainingTime(train_seconds, time.process_time() - core_start + sum(cores) if known else None)
     models, outcomes = {task.model: model}, {task.model: score(model, test, cost, strange)}
     for name in suite.results_of(task.model, task.share)[1:]:
         start, core_start = time.perf_counter(), time.process_time()
@@ -140,26 +132,20 @@ def run_task(
     sizes |= {"n_columns": int(np.prod(fit.X.shape[1:])), "peak_memory": peak_memory()}
     if strange is not None:
         sizes["n_elsewhere"] = len(strange)
-    remove_remains(results, task, suite.results_of(task.model, task.share))
+    found: list[Result] = []
     for name, outcome in outcomes.items():
-        keep_scratch(folder_of(scratch, task, name), models[name], outcome, rows.test)
-    documents: dict[Path, Documents] = {}
-    for name, outcome in outcomes.items():
+        keep_scratch(scratch_of(scratch, task, name), models[name], outcome, rows.test)
         config = {**asdict(task), "share": str(task.share), "model": name, "trained_as": task.model}
         if strange is not None:
             config["elsewhere"] = ELSEWHERE[task.dataset]
-        found = {"settings": models[name].settings(), "findings": models[name].findings()}
-        documents[folder_of(results, task, name)] = {
-            "metrics": {**outcome.metrics, **sizes},
-            "config": {**config, **found, **begun},
-            "provenance": where,
-        }
-    write_results(documents)
+        config |= {"settings": models[name].settings(), "findings": models[name].findings(), **begun}
+        found.append(Result(task.dataset, name, task.run, {**outcome.metrics, **sizes}, config, where))
+    write_results(results, task.suite, found)
     shutil.rmtree(checkpoint.parent, ignore_errors=True)
 
 
 def sample(train: Rows, suite: Suite, task: Task) -> Rows:
-    """The task's share of at most the suite's number of training rows; a larger share has all rows of a smaller."""
+    """Draw the training rows of a task: its share of the suite's. A larger share has all rows of a smaller."""
     most = len(train) if suite.max_rows is None else min(len(train), suite.max_rows)
     if most == len(train) and task.share == WHOLE:
         return train
@@ -168,17 +154,17 @@ def sample(train: Rows, suite: Suite, task: Task) -> Rows:
 
 
 def forks_of(suite: Suite, task: Task, results: Path, scratch: Path) -> dict[Path, dict[str, object]]:
-    """The suite's fits that begin with this one's epochs and are still to come, by where they will look for these."""
+    """Return the suite's unfinished fits that begin with this fit's epochs: their fork files and options."""
     others = [other for other in suite.tasks() if replace(other, model=task.model) == task and other.model in FORKS]
     return {
-        fork_of(scratch, other): FORKS[other.model](suite.told(other.dataset))
+        fork_of(scratch, other): FORKS[other.model](suite.paper_set(other.dataset))
         for other in others
         if not is_finished(results, other, (other.model,))
     }
 
 
 def take_up_fork(scratch: Path, task: Task) -> bool:
-    """Let a fit that has not begun go on from the epochs that another has left for it; whether there are such."""
+    """Take the epochs that another fit has left as the checkpoint of a new fit; tell whether there were any."""
     fork, checkpoint = fork_of(scratch, task), checkpoint_of(scratch, task)
     if not fork.exists() or checkpoint.exists():
         return False
@@ -188,7 +174,7 @@ def take_up_fork(scratch: Path, task: Task) -> bool:
 
 
 def strange_images(dataset: ImageSet, data_dir: Path | None) -> Images | None:
-    """Images of another set in the size of this one's; None where none is named or its file is not there."""
+    """Load the images that models of a set should find strange, in its size; None where the set has none."""
     if dataset.name not in ELSEWHERE:
         return None
     try:
@@ -205,19 +191,19 @@ def strange_images(dataset: ImageSet, data_dir: Path | None) -> Images | None:
 
 
 def epochs_before(training: Path) -> list[dict[str, Any]]:
-    """The epochs that the checkpoints in a folder hold."""
+    """Return the epochs in the checkpoints of a folder."""
     snapshots = [Checkpoint(path).load() for path in sorted(training.rglob("*.safetensors"))]
     return [epoch for snapshot in snapshots if snapshot is not None for epoch in snapshot.numbers["history"]]
 
 
 def peak_memory() -> int:
-    """Bytes that this process has held at most."""
+    """Return the most bytes that this worker has held."""
     unit = 1 if sys.platform == "darwin" else 1024
     return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-def score(model: Baseline, test: Part, cost: Cost, strange: Images | None = None) -> Outcome:
-    """Predictions for the test rows and their scores, with what they took."""
+def score(model: Baseline, test: Subset, cost: TrainingTime, strange: Images | None = None) -> Outcome:
+    """Predict the test rows and score the predictions; the metrics include the times."""
     start = time.perf_counter()
     if isinstance(model, RealBaseline):
         predicted = model.predict_distribution(test.X)
@@ -233,7 +219,7 @@ def score(model: Baseline, test: Part, cost: Cost, strange: Images | None = None
 
 
 def tell_apart(inside: Mapping[str, Floats], outside: Mapping[str, Floats]) -> dict[str, float]:
-    """How well each score tells strange rows; the main score's figures have no name of a score."""
+    """Measure how well each score separates strange rows; metrics of the main score have its bare name."""
     metrics: dict[str, float] = {}
     for name, scores in inside.items():
         ending = "" if name == DOUBT else f"_{name}"
@@ -248,7 +234,7 @@ def _real_outcome(predicted: Gaussian, y: Labels, beside: dict[str, Any]) -> Out
 
 
 def _class_outcome(probabilities: Floats, labels: Labels, beside: dict[str, Any]) -> Outcome:
-    # Sums of many float32 differ from one by more than a metric may.
+    # Sums of float32 probabilities differ from one by more than metrics accept.
     p = probabilities.astype(np.float64)
     metrics = _shortened(evaluate_classification(p / p.sum(1, keepdims=True), labels))
     return Outcome({**metrics, **beside}, {"probabilities": probabilities})
@@ -259,7 +245,7 @@ def _shortened(metrics: dict[str, float]) -> dict[str, float]:
 
 
 def keep_scratch(folder: Path, model: Baseline, outcome: Outcome, test_rows: Rows) -> None:
-    """Predictions with their rows' numbers, which are too large to keep beside the results."""
+    """Write predictions with their row indices, and the history, which are too large for the results."""
     folder.mkdir(parents=True, exist_ok=True)
     arrays = {name: values.astype(np.float32) for name, values in outcome.predictions.items()}
     np.savez_compressed(folder / "predictions.npz", allow_pickle=False, rows=test_rows, **arrays)

@@ -1,1 +1,1 @@
-"""Compiled paths for what costs most, each equal to an eager one; the eager path always works."""
+"""Compiled forms of the costliest functions; each equals an eager form, which always works."""

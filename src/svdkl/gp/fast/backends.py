@@ -1,6 +1,6 @@
-"""Which code computes the marginals: tensor operations, compiled loops for CPUs, or a Triton kernel for GPUs.
+"""The choice of the code that computes marginals: tensor operations, compiled loops for CPUs, or Triton for GPUs.
 
-All give the same numbers. The compiled ones are loaded when they are first used.
+All give the same numbers. Compiled ones are loaded at their first use.
 """
 
 import os
@@ -13,7 +13,7 @@ import torch
 from svdkl.gp.interpolation import MeanAndVariance, Roots, eager_marginals
 from svdkl.shapes import Float, Tensor
 
-MOST_DIMS = 3  # that a compiled backend takes
+MOST_DIMS = 3  # compiled loops are written out for D = 1, 2, 3; a lattice of more axes is rarely affordable
 
 
 def _cpu_marginals(values: Float[Tensor, "J ..."], roots: Roots, positions: Float[Tensor, "B J D"]) -> MeanAndVariance:
@@ -48,7 +48,7 @@ def _has_triton() -> bool:
 
 
 def require_backend(name: str) -> None:
-    """Refuse a backend that is not known, or cannot be loaded here."""
+    """Refuse a backend that is unknown or cannot be loaded here."""
     if name not in CHOICES:
         raise ValueError(f"Expected interpolation to be one of {', '.join(CHOICES)}, got {name!r}.")
     if name == "triton" and not _has_triton():
@@ -58,18 +58,18 @@ def require_backend(name: str) -> None:
 def marginals(
     values: Float[Tensor, "J ..."], roots: Roots, positions: Float[Tensor, "B J D"], backend: str = "auto"
 ) -> MeanAndVariance:
-    """Means and variances, (B, J) each.
+    """Compute means and variances of f at positions, (B, J) each.
 
     Parameters
     ----------
     values
-        On the lattice, (J, m_1, ..., m_D).
+        Means on the lattice, (J, m_1, ..., m_D).
     roots
-        For each axis, four cubics a cell.
+        Four cubics a cell for each axis, whose squares add up to the variance.
     positions
-        In grid points.
+        Positions in grid points.
     backend
-        "eager", "cpu", "triton", or "auto": the fastest for where the tensors lie. Traced code is always eager.
+        "eager", "cpu", "triton", or "auto": the fastest on the tensors' device. Traced code is always eager.
     """
     if torch.compiler.is_compiling():
         return eager_marginals(values, roots, positions)

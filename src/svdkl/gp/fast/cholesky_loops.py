@@ -1,7 +1,7 @@
-"""What training reads off a Cholesky factor of q(u), value and gradient, with few passes over it: loops for CPUs.
+"""Compiled loops for CPUs: the numbers that training reads off a Cholesky factor of q(u), and their gradients.
 
-The factor is a raw parameter: the strictly lower triangle as it stands, the diagonal through softplus, above it nothing
-that is read. Tensor operations would write that out in several copies, forward and back; here L is written out once.
+The factor L is stored as a raw parameter: its strictly lower triangle as it is, its diagonal before the softplus; the
+upper triangle is never read. Tensor operations would copy L several times, forward and back; we write it out once.
 """
 
 from typing import Any, no_type_check
@@ -34,7 +34,7 @@ def _softplus_slope(x):
 @jit
 @no_type_check
 def _write_out(raws, factors, start, stop):
-    """L with zeros above its diagonal."""
+    """Write out L, with zeros above its diagonal."""
     m = raws.shape[1]
     for j in range(start, stop):
         raw, factor = raws[j], factors[j]
@@ -63,7 +63,7 @@ def _write_out_back(raws, grad_factors, grad_raws, start, stop):
 def _one_gram(product, gram):
     m = len(product)
     for i in range(m):
-        # Rows past the last are read as the last, and not counted.
+        # Past the last row we read the last one, and store zeros below.
         f0, f1 = product[i], product[min(i + 1, m - 1)]
         f2, f3 = product[min(i + 2, m - 1)], product[min(i + 3, m - 1)]
         s0 = s1 = s2 = s3 = 0.0
@@ -105,7 +105,7 @@ def _one_gram_back(product, gram, out):
 @jit
 @no_type_check
 def _gram(products, grams, start, stop):
-    """The first diagonals of F F^T, for a lower triangular F."""
+    """Compute the first diagonals of F F^T, for a lower triangular F."""
     for j in range(start, stop):
         _one_gram(products[j], grams[j])
 
@@ -113,7 +113,7 @@ def _gram(products, grams, start, stop):
 @jit
 @no_type_check
 def _gram_back(products, grad_grams, grad_products, start, stop):
-    """F's gradient, whose lower triangle is all that counts."""
+    """Compute the gradient of F, in its lower triangle alone."""
     for j in range(start, stop):
         _one_gram_back(products[j], grad_grams[j], grad_products[j])
 
@@ -152,7 +152,7 @@ class CPUColouredGram(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, root: Float[Tensor, "J m m"], raw: Float[Tensor, "J m m"]) -> Float[Tensor, "J 4 m"]:
-        """By way of F = R L, a product of whole matrices: zeros cost less than loops of odd lengths."""
+        """Multiply F = R L as whole matrices, since zeros cost less than loops of odd lengths; then take F F^T."""
         factor = torch.empty_like(raw, dtype=root.dtype, memory_format=torch.contiguous_format)
         on_slices(_write_out, raw, into=(factor,), entries=raw.numel())
         product = root @ factor
@@ -163,16 +163,18 @@ class CPUColouredGram(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        """Gradients of R, in its lower triangle, and of the raw parameter."""
+        """Return the gradients of R, in its lower triangle, and of the raw parameter."""
         root, raw, factor, product = ctx.saved_tensors
         if torch.is_grad_enabled():
-            return differentiable_gradients(_eager_coloured_gram, (root, raw), (grad,))
+            return differentiable_gradients(
+                lambda root, raw: (dense_gram(root.tril() @ positive_lower(raw), NEIGHBOURS),), (root, raw), (grad,)
+            )
         grad_product = torch.empty_like(product, memory_format=torch.contiguous_format)
         entries = raw.numel()
         on_slices(_gram_back, product, grad, into=(grad_product,), entries=entries)
         grad_root = grad_raw = None
-        if ctx.needs_input_grad[0]:  # kernels rest in most steps of training, and then so does the root
-            grad_root = (factor @ grad_product.mT).triu_().mT  # the root's own order in memory
+        if ctx.needs_input_grad[0]:  # most steps of training leave the kernel, and so the root, as it is
+            grad_root = (factor @ grad_product.mT).triu_().mT  # in the memory order of the root
         if ctx.needs_input_grad[1]:
             grad_raw = torch.empty_like(raw, memory_format=torch.contiguous_format)
             on_slices(_write_out_back, raw, root.mT @ grad_product, into=(grad_raw,), entries=entries)
@@ -180,11 +182,11 @@ class CPUColouredGram(torch.autograd.Function):
 
 
 class CPUTraceAndLogDet(torch.autograd.Function):
-    """tr(L L^T) and log |L L^T|."""
+    """The numbers tr(L L^T) and log |L L^T|."""
 
     @staticmethod
     def forward(ctx: Any, raw: Float[Tensor, "J m m"]) -> tuple[Float[Tensor, "J"], Float[Tensor, "J"]]:
-        """Both in one pass."""
+        """Compute trace and log determinant in one pass."""
         trace, log_det = (raw.new_empty(len(raw), dtype=torch.float64) for _ in range(2))
         ctx.save_for_backward(raw)
         on_slices(_terms_forward, raw, into=(trace, log_det), entries=raw.numel())
@@ -192,17 +194,13 @@ class CPUTraceAndLogDet(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad_trace: Tensor, grad_log_det: Tensor) -> Tensor | None:
-        """Gradient of the raw parameter."""
+        """Return the gradient of the raw parameter."""
         (raw,) = ctx.saved_tensors
         if torch.is_grad_enabled():
             return differentiable_gradients(_eager_terms, (raw,), (grad_trace, grad_log_det))[0]
         result = torch.empty_like(raw, memory_format=torch.contiguous_format)
         on_slices(_terms_backward, raw, grad_trace, grad_log_det, into=(result,), entries=raw.numel())
         return result
-
-
-def _eager_coloured_gram(root: Tensor, raw: Tensor) -> tuple[Tensor]:
-    return (dense_gram(root.tril() @ positive_lower(raw), NEIGHBOURS),)
 
 
 def _eager_terms(raw: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,8 +1,6 @@
-"""Loops for CPUs: compiled by numba, cached on disk, run on plain threads.
+"""Tools of compiled loops for CPUs: numba compiles them, the disk caches them, plain threads run them.
 
-The loops release the interpreter's lock. Numba's own thread pool may not be entered twice at a time, plain threads may.
-
-Second derivatives of functions whose backward pass is written by hand.
+The loops release the interpreter's lock. Two callers at a time may start plain threads, but not numba's thread pool.
 """
 
 import threading
@@ -16,9 +14,9 @@ import torch
 
 from svdkl.shapes import Tensor
 
-ENTRIES_PER_THREAD = 500_000  # of matrices; below this a thread costs more than it brings
+ENTRIES_PER_THREAD = 500_000  # with fewer matrix entries a thread takes longer to start than it saves
 
-# Not "nnan": a NaN must stay one.
+# Fast arithmetic, but without "nnan": a NaN must stay a NaN.
 OPTIONS: dict[str, Any] = {
     "nogil": True,
     "fastmath": {"contract", "reassoc", "arcp", "nsz"},
@@ -27,9 +25,9 @@ OPTIONS: dict[str, Any] = {
 
 
 def jit(function: Callable[..., Any]) -> Any:
-    """Compile at the first call, or load what an earlier process has compiled.
+    """Compile a function at its first call, or load it from the cache on disk.
 
-    Without a place to write, compile for this process alone.
+    Where there is no place for a cache, each process compiles for itself.
     """
     try:
         return numba.njit(cache=True, **OPTIONS)(function)
@@ -38,12 +36,12 @@ def jit(function: Callable[..., Any]) -> Any:
 
 
 def num_threads(num_points: int, points_per_thread: int) -> int:
-    """How many threads are worth their start."""
+    """Count the threads that are worth their start."""
     return max(1, min(torch.get_num_threads(), num_points // points_per_thread))
 
 
 def on_threads(tasks: Sequence[Callable[[], None]], count: int) -> None:
-    """Call all tasks, dealt out to so many threads."""
+    """Call all tasks on so many threads, the caller's included."""
     errors: list[BaseException] = []
     threads = [threading.Thread(target=_call_all, args=(tasks[i::count], errors)) for i in range(1, count)]
     for thread in threads:
@@ -56,7 +54,7 @@ def on_threads(tasks: Sequence[Callable[[], None]], count: int) -> None:
 
 
 def _call_all(tasks: Sequence[Callable[[], None]], errors: list[BaseException]) -> None:
-    """Call tasks one after the other; what one of them raises would end the thread and nothing else, so it is kept."""
+    """Call tasks one after the other. We keep an error for the caller, as it would end this thread alone."""
     try:
         for task in tasks:
             task()
@@ -65,9 +63,16 @@ def _call_all(tasks: Sequence[Callable[[], None]], errors: list[BaseException]) 
 
 
 def on_slices(loop: Callable[..., None], *inputs: torch.Tensor, into: Sequence[torch.Tensor], entries: int) -> None:
-    """Call a loop on tensors of one length, with a slice of it for each thread that so many entries are worth.
+    """Run a loop over the first dimension of tensors, in one slice for each thread.
 
-    The loop gets arrays of the inputs, then those it writes into, then the ends of its slice.
+    Parameters
+    ----------
+    loop
+        It gets arrays of the inputs, then of ``into``, then the start and the end of its slice.
+    inputs, into
+        Tensors of one length that are read, and contiguous ones that are written.
+    entries
+        How much work there is, in entries of matrices, which decides on the number of threads.
     """
     if not all(x.is_contiguous() for x in into):
         raise ValueError("Expected tensors to write into that are contiguous: a loop would write into a copy.")
@@ -81,9 +86,9 @@ def on_slices(loop: Callable[..., None], *inputs: torch.Tensor, into: Sequence[t
 def differentiable_gradients(
     eager: Callable[..., Sequence[Tensor]], inputs: Sequence[Tensor], gradients: Sequence[Tensor]
 ) -> tuple[Tensor | None, ...]:
-    """Gradients that can be differentiated again, which only the eager path has. None for inputs that need none."""
+    """Compute gradients that can be differentiated again, by the eager form; None for inputs that need none."""
     wanted = [x for x in inputs if x.requires_grad]
-    # With some inputs frozen, an output may depend on none of the others.
+    # If some inputs are frozen, an output may depend on none of the others.
     pairs = [(y, grad) for y, grad in zip(eager(*inputs), gradients, strict=True) if y.requires_grad]
     outputs, cotangents = zip(*pairs, strict=True)
     found = iter(torch.autograd.grad(outputs, wanted, cotangents, create_graph=True))

@@ -1,4 +1,4 @@
-"""The factors of dropout, each by a hash of its place: the compiled loop for CPUs."""
+"""The compiled loop of dropout for CPUs. Hashes of places are its random numbers: they take vectors at a time."""
 
 from typing import no_type_check
 
@@ -8,7 +8,8 @@ import torch
 from svdkl.gp.fast.compiling import jit
 from svdkl.shapes import Tensor
 
-FIRST, SECOND = np.uint32(0x7FEB352D), np.uint32(0x846CA68B)  # odd, and known to mix 32 bits well
+FIRST = np.uint32(0x7FEB352D)  # the first multiplier of Wellons' "lowbias32" hash, found by search for the least bias
+SECOND = np.uint32(0x846CA68B)  # the second multiplier of the same hash
 
 
 @jit
@@ -22,14 +23,14 @@ def _mixed(bits):
 @jit
 @no_type_check
 def _fill(out, seed, other_seed, dropped, scale):
-    # A second round with a seed of its own, so that no two draws go through the same numbers in another order.
+    # A second round with another seed: otherwise two draws could hold the same numbers in another order.
     for place in range(len(out)):
         bits = _mixed(_mixed(np.uint32(place) ^ seed) ^ other_seed)
         out[place] = scale if bits >= dropped else 0
 
 
 def random_scales(like: Tensor, chance: float) -> Tensor:
-    """Zero with the chance, else the inverse of the other chance, independently for each number of a tensor."""
+    """Draw dropout's factors for a tensor, independently: 0 with the chance, else 1 / (1 - chance)."""
     scales = np.empty(like.shape, np.float32 if like.dtype == torch.float32 else np.float64)
     seeds = map(np.uint32, torch.randint(2**32, (2,), device="cpu").tolist())
     _fill(scales.reshape(-1), *seeds, np.uint32(chance * 2**32), scales.dtype.type(1 / (1 - chance)))

@@ -1,8 +1,8 @@
-"""The loops over the rows of one GP on a plane (D = 2) or in space (D = 3), compiled for CPUs.
+"""Compiled loops for CPUs over the rows of one GP on a plane (D = 2) or in space (D = 3).
 
-An axis gives a point four weights and, for the gradient, the slopes of those weights. The mean reads 4^D values of the
-lattice with one set of weights an axis; its slope along an axis is the same read with that axis' slopes for weights.
-Everything is written out, since loops over four numbers would not be unrolled.
+On each axis a point has four weights, and for the gradient the slopes of these weights. The mean reads 4^D values of
+the lattice with the weights of all axes; its slope along an axis reads them with that axis' slopes as weights.
+Everything is written out, since the compiler would not unroll loops over four numbers.
 """
 
 from typing import no_type_check
@@ -15,7 +15,7 @@ from svdkl.gp.fast.compiling import jit
 @jit
 @no_type_check
 def _locate(position, num_cells):
-    """Cell and fraction; a NaN gets a valid cell and stays NaN in the fraction."""
+    """Find cell and fraction; a NaN gets a valid cell and stays NaN in the fraction."""
     real = type(position)
     inside = min(max(position, real(0)), real(num_cells))
     cell = min(int(inside), num_cells - 1) if inside == inside else 0
@@ -25,7 +25,7 @@ def _locate(position, num_cells):
 @jit
 @no_type_check
 def _beyond(position, num_cells):
-    """Whether the end of the axis is read instead, so that the slope is zero."""
+    """Tell whether the end of the axis is read instead, where the slope is zero."""
     return not (position >= 0 and position <= num_cells)
 
 
@@ -113,7 +113,7 @@ def _read_line(u, at, w):
 @jit
 @no_type_check
 def _read_plane(u, at, n, w, x):
-    """``n``: the distance of rows in memory."""
+    """Read 4 x 4 values with weights; ``n`` is the distance of rows in memory."""
     return (
         w[0] * _read_line(u, at, x)
         + w[1] * _read_line(u, at + n, x)
@@ -125,7 +125,7 @@ def _read_plane(u, at, n, w, x):
 @jit
 @no_type_check
 def _read_space(u, at, m, n, w, x, y):
-    """``m``: the distance of planes in memory."""
+    """Read 4 x 4 x 4 values with weights; ``m`` is the distance of planes in memory."""
     return (
         w[0] * _read_plane(u, at, n, x, y)
         + w[1] * _read_plane(u, at + m, n, x, y)
@@ -164,7 +164,7 @@ def _add_space(u, at, m, n, g, w, x, y):
 @jit
 @no_type_check
 def forward_plane(u, rows, positions, mean, variance, start, stop):
-    """``u``: the lattice with ghost points, flat; ``rows``: for each axis, the four cubics of each cell."""
+    """Read mean and variance: ``u`` is the lattice with ghost points, flat, ``rows`` each axis' four cubics a cell."""
     rows0, rows1 = rows
     cells0, cells1 = len(rows0), len(rows1)
     n = cells1 + 3
@@ -178,7 +178,7 @@ def forward_plane(u, rows, positions, mean, variance, start, stop):
 @jit
 @no_type_check
 def forward_space(u, rows, positions, mean, variance, start, stop):
-    """The same with three axes."""
+    """Read mean and variance on three axes, as :func:`forward_plane` does on two."""
     rows0, rows1, rows2 = rows
     cells0, cells1, cells2 = len(rows0), len(rows1), len(rows2)
     n = cells2 + 3
@@ -194,7 +194,7 @@ def forward_space(u, rows, positions, mean, variance, start, stop):
 @jit
 @no_type_check
 def backward_plane(u, rows, positions, grad_mean, grad_variance, grad_positions, grad_u, moments, start, stop):
-    """``moments``: for each axis and cell, the sums of (gradient of the axis' variance) t^p, p = 0 ... 6."""
+    """Add gradients; ``moments`` sums (gradient of the axis' variance) t^p, p = 0 ... 6, for each axis and cell."""
     real = type(u[0])
     rows0, rows1 = rows
     moments0, moments1 = moments
@@ -219,7 +219,7 @@ def backward_plane(u, rows, positions, grad_mean, grad_variance, grad_positions,
 @jit
 @no_type_check
 def backward_space(u, rows, positions, grad_mean, grad_variance, grad_positions, grad_u, moments, start, stop):
-    """The same with three axes."""
+    """Add gradients on three axes, as :func:`backward_plane` does on two."""
     real = type(u[0])
     rows0, rows1, rows2 = rows
     moments0, moments1, moments2 = moments

@@ -1,8 +1,8 @@
-"""Marginals of GPs of two and three dimensions in one pass over the positions, value and gradient, on CPUs.
+"""Marginals of GPs of two and three dimensions on CPUs: value and gradient in one pass over the positions each.
 
-The work is done GP by GP, so that one lattice at a time is in the cache, with rows of one GP side by side in memory.
-Threads share out the GPs. Only where there are fewer GPs than threads are the rows of one cut into parts, each with
-sums of its own for the lattice's gradient. Those sums, and the moments, are kept in float64.
+We go GP by GP, so that one lattice at a time is in the cache, with the rows of one GP side by side in memory. Threads
+share out the GPs. Only where there are fewer GPs than threads we cut the rows of one into parts, each with its own sums
+for the lattice's gradient. Those sums, and the moments, are float64.
 """
 
 from functools import partial
@@ -16,13 +16,13 @@ from svdkl.gp.fast.line_loops import DEGREE, POWERS, root_gradients, rows_by_cel
 from svdkl.gp.interpolation import MeanAndVariance, eager_lattice, lattice_fold_ghosts, lattice_with_ghosts
 from svdkl.shapes import Float, Tensor
 
-POINTS_PER_THREAD = {2: 16_384, 3: 4_096}  # below this a thread costs more than it brings
+POINTS_PER_THREAD = {2: 16_384, 3: 4_096}  # by D: with fewer points a thread takes longer to start than it saves
 FORWARD = {2: loops.forward_plane, 3: loops.forward_space}
 BACKWARD = {2: loops.backward_plane, 3: loops.backward_space}
 
 
 class _Part(NamedTuple):
-    """Rows of one GP, and which of the sums for its gradient they add to."""
+    """Some rows of one GP, and the number of the sums that their gradients add to."""
 
     gp: int
     number: int
@@ -31,7 +31,7 @@ class _Part(NamedTuple):
 
 
 def _share_out(num_gps: int, num_rows: int, num_dims: int) -> tuple[list[_Part], int]:
-    """Parts of the work, and the number of threads for them."""
+    """Cut the work into parts, and count the threads for them."""
     count = num_threads(num_gps * num_rows, POINTS_PER_THREAD[num_dims])
     cuts = -(-count // max(num_gps, 1))
     bounds = [num_rows * i // cuts for i in range(cuts + 1)]
@@ -39,7 +39,7 @@ def _share_out(num_gps: int, num_rows: int, num_dims: int) -> tuple[list[_Part],
 
 
 class CPULatticeMarginals(torch.autograd.Function):
-    """Mean and variance from values on a lattice and per-cell cubics along its axes."""
+    """Mean and variance from values on a lattice and each cell's cubics along its axes."""
 
     @staticmethod
     def forward(
@@ -48,7 +48,7 @@ class CPULatticeMarginals(torch.autograd.Function):
         positions: Float[Tensor, "B J D"],
         *roots: Float[Tensor, "4 4 J _"],
     ) -> MeanAndVariance:
-        """Both in one pass over the rows."""
+        """Compute mean and variance in one pass over the rows."""
         num_rows, num_gps, num_dims = positions.shape
         padded = lattice_with_ghosts(values, num_dims).flatten(1).contiguous()
         places = positions.transpose(0, 1).contiguous()
@@ -71,7 +71,7 @@ class CPULatticeMarginals(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad_mean: Tensor, grad_variance: Tensor) -> tuple[Tensor | None, ...]:
-        """Gradients of values, positions and roots."""
+        """Return the gradients of values, positions and roots."""
         num_dims = ctx.saved_tensors[1].shape[-1]
         inputs, (padded, places, *rows) = ctx.saved_tensors[: 2 + num_dims], ctx.saved_tensors[2 + num_dims :]
         if torch.is_grad_enabled():

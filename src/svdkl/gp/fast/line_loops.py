@@ -1,11 +1,9 @@
-"""What the compiled backends share in their backward passes.
+"""Compiled loops for CPUs: marginals along one axis, value and gradient in one pass over the positions each.
 
-Of the points in a cell, the gradient of the cell's cubics needs to know only moments: sums of gradients times t^p.
-
-Marginals along one axis in one pass over the positions, value and gradient: the compiled loop for CPUs.
-
-The eager path reads and writes some forty tensors of the size of the positions, forward and back; this one reads the
-positions and writes the two results.
+The eager form reads and writes some forty tensors of the size of the positions, forward and back; the loop reads the
+positions and writes the two results. Backward, the gradient of a cell's cubics needs only moments of the points in the
+cell: sums of gradients times t^p. Polynomials are written out, since the compiler would not unroll loops over their
+coefficients. Nothing may wrap what numba compiles: hence no_type_check.
 """
 
 from functools import partial
@@ -19,26 +17,22 @@ from svdkl.gp.fast.compiling import differentiable_gradients, jit, num_threads, 
 from svdkl.gp.interpolation import MeanAndVariance, eager_lattice
 from svdkl.shapes import Float, Tensor
 
-POWERS = 4
-DEGREE = 2 * (POWERS - 1)  # of the variance along one axis
-
-POINTS_PER_THREAD = 131_072  # below this a thread costs more than it brings
-MOMENTS = POWERS + DEGREE + 1
-SLOPES = POWERS - 1 + DEGREE
-
-
-# The polynomials are written out, since loops over their coefficients would not be unrolled.
+POWERS = 4  # a cubic has the powers 1, t, t^2, t^3
+DEGREE = 2 * (POWERS - 1)  # the variance along one axis is a sum of squared cubics
+POINTS_PER_THREAD = 131_072  # with fewer points a thread takes longer to start than it saves
+MOMENTS = POWERS + DEGREE + 1  # sums a cell needs: of gradients of the mean, of degree 3, and of the variance
+SLOPES = POWERS - 1 + DEGREE  # coefficients of the derivatives of mean and variance
 
 
 def rows_by_cell(roots: Float[Tensor, "K 4 J cells"]) -> Float[Tensor, "J cells K 4"]:
-    """All that a point reads of one axis, side by side in memory."""
+    """Reorder roots such that all numbers that a point reads lie side by side in memory."""
     return roots.permute(2, 3, 0, 1).contiguous()
 
 
 def root_gradients(
     rows: Float[Tensor, "*batch K 4"], moments: Float[Tensor, "*batch 7"]
 ) -> Float[Tensor, "*batch K 4"]:
-    """Gradient of a cell's roots from the sums of grad_variance t^p, p = 0 ... 6, over the points in the cell."""
+    """Return the gradient of a cell's roots, from the sums of grad_variance t^p, p = 0 ... 6, over its points."""
     # d variance / d root_k[p] = 2 t^p sum_q root_k[q] t^q
     windows = moments.unfold(-1, POWERS, 1)  # windows[p, q] is the moment of t^(p + q)
     return 2 * torch.einsum("...kq,...pq->...kp", rows, windows)
@@ -47,7 +41,7 @@ def root_gradients(
 @jit
 @no_type_check
 def line_marginals(cubics, rows, positions, mean, variance, num_cells, start, stop):
-    """For each cell, the cubic of the mean, and the four whose squares make the variance, lowest power first."""
+    """Evaluate, in each point's cell, the cubic of the mean and the four whose squares make the variance."""
     real = positions.dtype.type
     for b in range(start, stop):
         for j in range(positions.shape[1]):
@@ -69,11 +63,7 @@ def line_marginals(cubics, rows, positions, mean, variance, num_cells, start, st
 @jit
 @no_type_check
 def _backward(slopes, positions, grad_mean, grad_variance, grad_positions, moments, num_cells, start, stop):
-    """The slopes of the positions, and moments of the points in each cell.
-
-    What the tables' gradients need to know of the points in a cell are moments: the sums of grad_mean t^p, p = 0 ... 3,
-    and of grad_variance t^p, p = 0 ... 6.
-    """
+    """Compute gradients of positions, and for each cell sums of grad_mean t^p, p < 4, and grad_variance t^p, p < 7."""
     real = positions.dtype.type
     for b in range(start, stop):
         for j in range(positions.shape[1]):
@@ -105,9 +95,9 @@ def _backward(slopes, positions, grad_mean, grad_variance, grad_positions, momen
 
 
 @jit
-@no_type_check  # nothing may wrap what numba compiles
+@no_type_check
 def _cubics(values, cubics):
-    """The cubic of the mean in each cell, lowest power first."""
+    """Compute the cubic of the mean in each cell, lowest power first."""
     num_gps, size = values.shape
     for j in range(num_gps):
         u = values[j]
@@ -125,7 +115,7 @@ def _cubics(values, cubics):
 @jit
 @no_type_check
 def _slopes(cubics, rows, slopes):
-    """Coefficients of the derivatives of the mean (degree 2) and of the variance (degree 5), lowest power first."""
+    """Compute the derivatives of the mean (degree 2) and of the variance (degree 5), lowest power first."""
     for cell in range(len(rows)):
         m, r, s = cubics[cell], rows[cell], slopes[cell]
         s[0] = m[1]
@@ -151,7 +141,7 @@ def _slopes(cubics, rows, slopes):
 @jit
 @no_type_check
 def _tables_back(moments, rows, grad_values, grad_rows):
-    """Gradients of the values on the axis and of the roots, from the moments of all threads."""
+    """Compute the gradients of the values on the axis and of the roots, from the moments of all threads."""
     num_gps, size = grad_values.shape
     m = np.empty(MOMENTS)
     for j in range(num_gps):
@@ -187,13 +177,13 @@ def _tables_back(moments, rows, grad_values, grad_rows):
 
 
 class CPULineMarginals(torch.autograd.Function):
-    """Mean and variance along one axis from values on it and per-cell cubics."""
+    """Mean and variance along one axis, from values on it and each cell's cubics."""
 
     @staticmethod
     def forward(
         ctx: Any, values: Float[Tensor, "J m"], positions: Float[Tensor, "B J 1"], roots: Float[Tensor, "4 4 J cells"]
     ) -> MeanAndVariance:
-        """Both in one pass over the rows."""
+        """Compute mean and variance in one pass over the rows."""
         num_gps, num_cells = roots.shape[-2:]
         rows = rows_by_cell(roots).view(num_gps * num_cells, -1)
         cubics = values.new_empty(len(rows), POWERS)
@@ -209,7 +199,7 @@ class CPULineMarginals(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad_mean: Tensor, grad_variance: Tensor) -> tuple[Tensor | None, ...]:
-        """Gradients of values, positions and roots. Each thread adds up moments of its own, in float64."""
+        """Return the gradients of values, positions and roots. Each thread sums its own moments, in float64."""
         *inputs, cubics, rows, places = ctx.saved_tensors
         if torch.is_grad_enabled():
             return differentiable_gradients(eager_lattice, inputs, (grad_mean, grad_variance))
@@ -232,7 +222,7 @@ class CPULineMarginals(torch.autograd.Function):
 
 
 def _runs(positions: Float[Tensor, "B J"]) -> list[tuple[int, int]]:
-    """The rows cut into one run for each thread."""
+    """Cut the rows into one run for each thread."""
     num_rows, count = len(positions), num_threads(positions.numel(), POINTS_PER_THREAD)
     bounds = [num_rows * i // count for i in range(count + 1)]
     return list(pairwise(bounds))

@@ -1,4 +1,4 @@
-"""The cubics of all cells in one pass, value and gradient, for CPUs; tensor operations take some two hundred.
+"""Compiled loops for CPUs: the cubics of all cells, value and gradient in one pass; tensor operations take 200.
 
 A cell's 4 x 4 block is factorised number by number, with all blocks of a GP side by side: entry (a, b) of a lower
 triangle is row a (a + 1) / 2 + b of an array whose columns are the blocks, and the compiler works on several at a time.
@@ -14,7 +14,7 @@ from svdkl.gp.linalg.small import PIVOT_FLOOR
 from svdkl.gp.marginals import eager_cell_roots
 from svdkl.shapes import Float, Tensor
 
-ENTRIES = 10  # of the lower triangle of a block
+ENTRIES = 10  # the lower triangle of a 4 x 4 block has so many
 
 # Nothing may wrap what numba compiles: hence no_type_check throughout.
 
@@ -22,7 +22,7 @@ ENTRIES = 10  # of the lower triangle of a block
 @jit
 @no_type_check
 def _pivot(rest, entry, floor, tiny):
-    """What is left of a diagonal entry, kept above a small share of it; a NaN stays one."""
+    """Keep a pivot, the rest of a diagonal entry, above a small share of the entry; a NaN stays one."""
     least = floor * entry + tiny
     return least if rest <= least else rest
 
@@ -30,7 +30,7 @@ def _pivot(rest, entry, floor, tiny):
 @jit
 @no_type_check
 def _factorise(diagonals, factors, floor, tiny):
-    """``diagonals`` of one GP, (4, m); ``factors``, (10, m - 3)."""
+    """Factorise all blocks of one GP: ``diagonals`` is (4, m), ``factors`` (10, m - 3)."""
     d0, d1, d2, d3 = diagonals[0], diagonals[1], diagonals[2], diagonals[3]
     for i in range(factors.shape[1]):
         l00 = np.sqrt(_pivot(d0[i], d0[i], floor, tiny))
@@ -58,14 +58,14 @@ def _factorise(diagonals, factors, floor, tiny):
 @jit
 @no_type_check
 def _factorise_back(diagonals, factors, grads, floor, tiny):
-    """Turn the gradients of the factors into those of the blocks, in place."""
+    """Turn gradients of the factors into gradients of the blocks, in place."""
     d0 = diagonals[0]
     for i in range(factors.shape[1]):
         l00, l10, l11, l20, l21 = factors[0, i], factors[1, i], factors[2, i], factors[3, i], factors[4, i]
         l22, l30, l31, l32, l33 = factors[5, i], factors[6, i], factors[7, i], factors[8, i], factors[9, i]
         g00, g10, g11, g20, g21 = grads[0, i], grads[1, i], grads[2, i], grads[3, i], grads[4, i]
         g22, g30, g31, g32, g33 = grads[5, i], grads[6, i], grads[7, i], grads[8, i], grads[9, i]
-        # A pivot that was lifted to its least value depends on nothing.
+        # A pivot that was lifted to its floor has no gradient.
         r1 = d0[i + 1] - l10 * l10
         r2 = d0[i + 2] - l20 * l20 - l21 * l21
         r3 = d0[i + 3] - l30 * l30 - l31 * l31 - l32 * l32
@@ -98,7 +98,7 @@ def _factorise_back(diagonals, factors, grads, floor, tiny):
 @jit
 @no_type_check
 def _store_cubic(out, k, p0, p1, p2, p3):
-    """As cubic_coefficients: t = 0 at p1 and 1 at p2."""
+    """Store the cubic through four values, t = 0 at p1 and 1 at p2, as cubic_coefficients does."""
     out[k] = p1
     out[k + 1] = 0.5 * (p2 - p0)
     out[k + 2] = p0 - 2.5 * p1 + 2.0 * p2 - 0.5 * p3
@@ -108,7 +108,7 @@ def _store_cubic(out, k, p0, p1, p2, p3):
 @jit
 @no_type_check
 def _points_back(grad, k):
-    """Gradients of the four points of a cubic from those of its coefficients."""
+    """Return the gradients of a cubic's four values from the gradients of its coefficients."""
     g0, g1, g2, g3 = np.float64(grad[k]), np.float64(grad[k + 1]), np.float64(grad[k + 2]), np.float64(grad[k + 3])
     return (
         g2 - 0.5 * (g1 + g3),
@@ -121,7 +121,7 @@ def _points_back(grad, k):
 @jit
 @no_type_check
 def _column(factors, r, i):
-    """Column r of a block's factor."""
+    """Return column r of a block's factor."""
     return (
         factors[0, i] if r == 0 else 0.0,
         (factors[1, i] if r == 0 else factors[2, i]) if r <= 1 else 0.0,
@@ -145,7 +145,7 @@ def _add_column(grads, r, i, c0, c1, c2, c3):
 @jit
 @no_type_check
 def _forward(diagonals, factors, roots, floor, tiny):
-    """``roots``: a row a cell, the coefficients of the first cubic, lowest power first, then of the others."""
+    """Compute ``roots``: in each cell's row the coefficients of the four cubics in turn, lowest power first."""
     last = factors.shape[2] - 1
     for j in range(len(diagonals)):
         _factorise(diagonals[j], factors[j], floor, tiny)
@@ -189,11 +189,11 @@ def _backward(diagonals, factors, grad_roots, grad_diagonals, floor, tiny):
 
 
 class CPUCellRoots(torch.autograd.Function):
-    """Four cubics a cell from the central diagonals of a covariance; in memory, what a point reads is side by side."""
+    """Four cubics a cell from a covariance's central diagonals; numbers that a point reads lie side by side."""
 
     @staticmethod
     def forward(ctx: Any, diagonals: Float[Tensor, "J 4 m"], dtype: torch.dtype) -> Float[Tensor, "4 4 J cells"]:
-        """All GPs in one pass."""
+        """Compute the cubics of all GPs in one pass."""
         num_gps, _, size = diagonals.shape
         given = diagonals.contiguous()
         factors = given.new_empty(num_gps, ENTRIES, size - 3)
@@ -205,16 +205,12 @@ class CPUCellRoots(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, None]:
-        """Gradient of the diagonals."""
+        """Return the gradient of the diagonals."""
         diagonals, given, factors = ctx.saved_tensors
         if torch.is_grad_enabled():
-            return differentiable_gradients(_eager, (diagonals,), (grad,))[0], None
+            return differentiable_gradients(lambda d: (eager_cell_roots(d),), (diagonals,), (grad,))[0], None
         result = torch.zeros_like(given)
         grad_roots = grad.permute(2, 3, 0, 1).contiguous().flatten(2)
         arrays = (x.numpy() for x in (given, factors, grad_roots, result))
         _backward(*arrays, PIVOT_FLOOR, torch.finfo(given.dtype).tiny)
         return result, None
-
-
-def _eager(diagonals: Float[Tensor, "J 4 m"]) -> tuple[Float[Tensor, "4 4 J cells"]]:
-    return (eager_cell_roots(diagonals),)

@@ -1,17 +1,15 @@
-"""Cholesky factors of very many very small matrices: the compiled loop for CPUs.
+"""Compiled loops for CPUs: Cholesky factors of many small matrices, and of Toeplitz matrices by Schur's recursion.
 
-Cholesky factors of Toeplitz matrices by Schur's recursion, value and gradient in O(m^2): the compiled loop for CPUs.
-
-A Toeplitz matrix less itself shifted by one down the diagonal has rank two: x x^T - y y^T, where x = c / sqrt(c_0) and
-y is x without its first entry. x is the first column of the factor. The same holds for what is left of the matrix after
-each step of elimination, with x shifted by one and turned against y such that y loses one more entry: a hyperbolic
-rotation, of cosine 1 / s and tangent r. In the form used here, which is stable (Bojanczyk, Brent, van Dooren and
-de Hoog, 1987),
+Schur's recursion takes O(m^2), value and gradient. A Toeplitz matrix minus itself, shifted by one down the diagonal,
+has rank two: x x^T - y y^T, where x = c / sqrt(c_0) and y is x without its first entry; x is the first column of the
+factor. After each step of elimination the rest of the matrix has the same form: x moves on by one and is turned against
+y such that y loses one more entry. This is a hyperbolic rotation of cosine 1 / s and tangent r, here in a stable form
+(Bojanczyk, Brent, van Dooren and de Hoog, 1987),
 
     r = y[k + 1] / x[k],  s = sqrt(1 - r^2),  x' = (shifted x - r y) / s,  y' = s y - r x'.
 
 The matrix is positive definite if and only if |r| < 1 in every step. The backward pass goes through the steps in
-reverse order; all x, the rows of the transposed factor, and all y are kept for it.
+reverse order, for which we keep all x, the rows of the transposed factor, and all y.
 """
 
 from typing import Any, no_type_check
@@ -30,7 +28,7 @@ from svdkl.shapes import Float, Tensor
 @jit
 @no_type_check
 def _columns(left, nothing):
-    """Covariances become the columns of their factors, in place. The innermost loops go along the matrices."""
+    """Turn covariances into the columns of their factors, in place. The innermost loops go along the matrices."""
     size, _, count = left.shape
     whole, scale = np.empty((size, count), left.dtype), np.empty(count, left.dtype)
     for c in range(size):
@@ -53,7 +51,7 @@ def _columns(left, nothing):
 
 
 def compiled_cholesky(covariances: Float[Tensor, "C C B"]) -> Float[Tensor, "C C B"]:
-    """See :func:`svdkl.gp.linalg.small.small_cholesky`; without gradients."""
+    """Compute :func:`svdkl.gp.linalg.small.small_cholesky` without gradients."""
     columns = covariances.detach().clone(memory_format=torch.contiguous_format)
     array = columns.numpy()
     _columns(array, ROUNDING * np.finfo(array.dtype).eps)
@@ -63,7 +61,7 @@ def compiled_cholesky(covariances: Float[Tensor, "C C B"]) -> Float[Tensor, "C C
 @jit
 @no_type_check
 def _forward(columns, uppers, others, failed, start, stop):
-    """``uppers``: the transposed factors, x in row k from entry k on; ``others``: y in row k from entry k + 1 on."""
+    """Factorise. Row k of ``uppers`` holds x from entry k on, row k of ``others`` holds y from entry k + 1 on."""
     m = columns.shape[1]
     for j in range(start, stop):
         upper, other = uppers[j], others[j]
@@ -104,7 +102,7 @@ def _backward(columns, uppers, others, grad_uppers, grad_columns, start, stop):
                 by_secant += grad_y[i] * y[i] - by_next_x * next_x[i] * shrink
                 by_tangent -= grad_y[i] * next_x[i] + by_next_x * y[i] * shrink
                 grad_y[i] = secant * grad_y[i] - tangent * by_next_x * shrink
-                grad_x[i] = by_next_x * shrink  # of shifted x: one place too far
+                grad_x[i] = by_next_x * shrink  # the gradient of the shifted x: one place too far
             by_tangent -= by_secant * tangent * shrink
             grad_y[k + 1] += by_tangent / x[k]
             for i in range(k, m - 1):
@@ -121,11 +119,11 @@ def _backward(columns, uppers, others, grad_uppers, grad_columns, start, stop):
 
 
 class CPUToeplitzCholesky(torch.autograd.Function):
-    """Lower factors, and which matrices have none."""
+    """Lower factors of Toeplitz matrices, and which matrices have none."""
 
     @staticmethod
     def forward(ctx: Any, column: Float[Tensor, "J m"]) -> tuple[Float[Tensor, "J m m"], Tensor]:
-        """Of a factor that does not exist, the entries mean nothing."""
+        """Factorise; where a matrix has no factor, the entries mean nothing."""
         num_gps, size = column.shape
         given = column.contiguous()
         upper, other = (given.new_empty(num_gps, size, size) for _ in range(2))
@@ -137,7 +135,7 @@ class CPUToeplitzCholesky(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, _: Tensor) -> Tensor | None:
-        """Gradient of the column; that of the factor counts in its lower triangle alone."""
+        """Return the gradient of the column; only the lower triangle of the factor's gradient counts."""
         column, given, upper, other = ctx.saved_tensors
         if torch.is_grad_enabled():
             return differentiable_gradients(lambda c: dense_factors(c)[:1], (column,), (grad,))[0]

@@ -1,12 +1,10 @@
-"""The kernels for GPUs, in Triton: a point a lane, D = 1, 2, 3, forward and backward.
+"""Triton kernels for GPUs: marginals for D = 1, 2, 3, value and gradient in one pass over the positions each.
 
-A lattice always has three axes here. One that is not there has a single point, of weight 1 and variance 1. Loops over
-the neighbours are unrolled when a kernel is compiled, and a weight that stands in several terms is computed once.
+Each lane has a point. A lattice always has three axes here; a missing axis has a single point, of weight 1 and variance
+1. The compiler unrolls loops over neighbours and computes a weight that stands in several terms once.
 
-Marginals of GPs of one, two and three dimensions in one pass over the positions, value and gradient, on GPUs.
-
-Sums over points, for the gradients of the lattice and of the cubics, are added up in float64 by atomic operations.
-Their order differs from run to run, but float64 hides that from single precision.
+Sums over points, for the gradients of the lattice and of the cubics, are atomic additions in float64. Their order
+differs from run to run, but float64 hides that from single precision.
 """
 
 from collections.abc import Sequence
@@ -23,17 +21,16 @@ from svdkl.shapes import Float, Tensor
 
 # ruff: noqa: RET505 (without an else, Triton compiles what follows a return as well)
 
-
 # Nothing may wrap what Triton compiles: hence no_type_check throughout.
 
-BLOCK = 128
-AXES = 3
+BLOCK = 128  # points of a program: four warps, which is Triton's default
+AXES = 3  # the kernels are written out for so many
 
 
 @triton.jit
 @no_type_check
 def _locate(positions, at, mask, num_cells, TAPS: tl.constexpr, BLOCK: tl.constexpr):
-    """Position, cell and fraction; a NaN gets a valid cell and stays NaN in the fraction."""
+    """Find position, cell and fraction; a NaN gets a valid cell and stays NaN in the fraction."""
     if TAPS == 1:
         zero = tl.full([BLOCK], 0.0, positions.dtype.element_ty)
         return zero, tl.full([BLOCK], 0, tl.int32), zero
@@ -79,7 +76,7 @@ def _weight_slope(t, tap: tl.constexpr, TAPS: tl.constexpr):
 @triton.jit
 @no_type_check
 def _variance(rows, row, t, mask, TAPS: tl.constexpr):
-    """Variance along one axis, the sum of four squared cubics, and its slope."""
+    """Compute the variance along one axis, the sum of four squared cubics, and its slope."""
     if TAPS == 1:
         return t + 1.0, t
     else:
@@ -100,7 +97,7 @@ def _variance(rows, row, t, mask, TAPS: tl.constexpr):
 @triton.jit
 @no_type_check
 def _add_moments(moments, row, t, v, mask, TAPS: tl.constexpr):
-    """Add v t^p, p = 0 ... 6, in float64: the order of the additions is then not seen."""
+    """Add v t^p, p = 0 ... 6, in float64, which hides the order of the additions."""
     if TAPS > 1:
         term = v
         for p in tl.static_range(7):
@@ -111,7 +108,7 @@ def _add_moments(moments, row, t, v, mask, TAPS: tl.constexpr):
 @triton.jit
 @no_type_check
 def _store_slope(grad_positions, at, position, num_cells, slope, mask, TAPS: tl.constexpr):
-    """Beyond its ends a function is constant."""
+    """Store the slope of a position; beyond the ends of the axis it is zero."""
     if TAPS > 1:
         inside = (position >= 0) & (position <= num_cells)
         tl.store(grad_positions + at, tl.where(inside, slope, 0.0), mask)
@@ -123,7 +120,7 @@ def forward_kernel(
     u, rows0, rows1, rows2, positions, mean, variance, num_points, num_gps, cells0, cells1, cells2,
     D: tl.constexpr, TAPS0: tl.constexpr, TAPS1: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """``u``: the lattices with ghost points; ``rows``: for each axis, the four cubics of each cell."""
+    """Read mean and variance: ``u`` is the lattices with ghost points, ``rows`` each axis' four cubics a cell."""
     i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     mask = i < num_points
     j = i % num_gps
@@ -155,7 +152,7 @@ def backward_kernel(
     grad_positions, grad_u, moments0, moments1, moments2, num_points, num_gps, cells0, cells1, cells2,
     D: tl.constexpr, TAPS0: tl.constexpr, TAPS1: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """``moments``: for each axis and cell, the sums of (gradient of the axis' variance) t^p, p = 0 ... 6."""
+    """Add gradients; ``moments`` sums (gradient of the axis' variance) t^p, p = 0 ... 6, for each axis and cell."""
     i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     mask = i < num_points
     j = i % num_gps
@@ -201,7 +198,7 @@ def backward_kernel(
 
 
 class TritonMarginals(torch.autograd.Function):
-    """Mean and variance from values on a lattice and per-cell cubics along its axes."""
+    """Mean and variance from values on a lattice and each cell's cubics along its axes."""
 
     @staticmethod
     def forward(
@@ -210,7 +207,7 @@ class TritonMarginals(torch.autograd.Function):
         positions: Float[Tensor, "B J D"],
         *roots: Float[Tensor, "4 4 J _"],
     ) -> MeanAndVariance:
-        """Both in one pass over the rows."""
+        """Compute mean and variance in one pass over the rows."""
         num_dims = positions.shape[-1]
         padded = lattice_with_ghosts(values, num_dims).contiguous()
         places = positions.contiguous()
@@ -222,7 +219,7 @@ class TritonMarginals(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad_mean: Tensor, grad_variance: Tensor) -> tuple[Tensor | None, ...]:
-        """Gradients of values, positions and roots."""
+        """Return the gradients of values, positions and roots."""
         num_dims = ctx.saved_tensors[1].shape[-1]
         inputs, (padded, places, *rows) = ctx.saved_tensors[: 2 + num_dims], ctx.saved_tensors[2 + num_dims :]
         if torch.is_grad_enabled():
@@ -239,7 +236,7 @@ class TritonMarginals(torch.autograd.Function):
 
 
 def _three(tensors: Sequence[Tensor]) -> list[Tensor]:
-    """One for each axis of the kernel; those of the axes that are not there are never read."""
+    """Give the kernel a tensor for each of its axes; it never reads the ones of missing axes."""
     return [*[tensors[0]] * (AXES - len(tensors)), *tensors]
 
 

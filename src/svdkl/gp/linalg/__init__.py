@@ -1,1 +1,1 @@
-"""Structured linear algebra on tensors; knows nothing of Gaussian processes and never forms a product matrix."""
+"""Structured linear algebra on tensors, which knows nothing of GPs and never forms a Kronecker product."""

@@ -1,4 +1,4 @@
-"""Lower triangular matrices of few diagonals: bands[k, i] = L[i + k, i], with zeros where i + k >= m."""
+"""Lower triangular matrices of few diagonals, held as bands[k, i] = L[i + k, i], with zeros where i + k >= m."""
 
 from typing import Any
 
@@ -7,24 +7,19 @@ import torch
 from svdkl.shapes import Float, Tensor
 
 
-def shift_down(x: Tensor, k: int) -> Tensor:
-    """y[..., i] = x[..., i - k], zero before the start."""
-    return torch.nn.functional.pad(x[..., : x.shape[-1] - k], (k, 0)) if k else x
-
-
 def banded_matmul(bands: Float[Tensor, "*batch w m"], x: Float[Tensor, "*batch m r"]) -> Float[Tensor, "*batch m r"]:
-    """L X in O(w m) a column: (L X)[i] = sum_k bands[k, i - k] X[i - k]."""
-    rows = x.movedim(-2, -1)
+    """Return L X in O(w m) a column: (L X)[i] = sum_k bands[k, i - k] X[i - k]."""
+    m, rows = bands.shape[-1], x.movedim(-2, -1)
     total = bands[..., None, 0, :] * rows
     for k in range(1, bands.shape[-2]):
-        total = total + shift_down(bands[..., None, k, :] * rows, k)
+        total = total + torch.nn.functional.pad((bands[..., None, k, :] * rows)[..., : m - k], (k, 0))
     return total.movedim(-1, -2)
 
 
 def rows_times_banded(
     rows: Float[Tensor, "*batch r m"], bands: Float[Tensor, "*batch w m"]
 ) -> Float[Tensor, "*batch r m"]:
-    """X L in O(w m) a row: (X L)[i] = sum_k X[i + k] bands[k, i]."""
+    """Return X L in O(w m) a row: (X L)[i] = sum_k X[i + k] bands[k, i]."""
     m = bands.shape[-1]
     total = rows * bands[..., None, 0, :]
     for k in range(1, bands.shape[-2]):
@@ -33,7 +28,7 @@ def rows_times_banded(
 
 
 class _BandedGram(torch.autograd.Function):
-    """Written out, since autograd would fill a buffer of zeros for each shift."""
+    """A hand-written backward pass: autograd would fill a buffer of zeros for each shift."""
 
     @staticmethod
     def forward(bands: Tensor, width: int) -> Tensor:
@@ -62,7 +57,7 @@ class _BandedGram(torch.autograd.Function):
 
 
 def banded_gram(bands: Float[Tensor, "*batch w m"], width: int) -> Float[Tensor, "*batch width m"]:
-    """The first ``width`` upper diagonals of S = L L^T: gram[k, i] = S[i, i + k].
+    """Return the first ``width`` upper diagonals of S = L L^T: gram[k, i] = S[i, i + k].
 
     L[i, l] = bands[i - l, l], so S[i, i + k] = sum_a bands[a, i - a] bands[a + k, i - a].
     """
@@ -70,7 +65,7 @@ def banded_gram(bands: Float[Tensor, "*batch w m"], width: int) -> Float[Tensor,
 
 
 class _DenseGram(torch.autograd.Function):
-    """As autograd would have it, but without a zero-filled matrix for each slice."""
+    """A hand-written backward pass: autograd would fill a matrix of zeros for each slice."""
 
     @staticmethod
     def forward(factor: Tensor, width: int) -> Tensor:
@@ -98,12 +93,12 @@ class _DenseGram(torch.autograd.Function):
 
 
 def dense_gram(factor: Float[Tensor, "*batch m r"], width: int) -> Float[Tensor, "*batch width m"]:
-    """The first ``width`` upper diagonals of F F^T for a dense F, in O(width m r)."""
+    """Return the first ``width`` upper diagonals of F F^T for a dense F, in O(width m r)."""
     return _DenseGram.apply(factor, width)
 
 
 def banded_dense(bands: Float[Tensor, "*batch w m"]) -> Float[Tensor, "*batch m m"]:
-    """The matrix itself, for axes short enough."""
+    """Write out the matrix, for axes short enough."""
     m = bands.shape[-1]
     dense = torch.diag_embed(bands[..., 0, :])
     for k in range(1, bands.shape[-2]):

@@ -1,21 +1,20 @@
 """Symmetric circulant matrices: C[i, k] = c[(i - k) mod m] with c[k] = c[m - k].
 
-The Fourier basis diagonalises them all, so that products, solves, powers and determinants cost O(m log m). They are
-held by their real spectrum, of length m // 2 + 1 since it is symmetric too.
+The Fourier basis diagonalises them all, so products, solves, powers and determinants cost O(m log m). We hold them by
+their real spectrum, of length m // 2 + 1 since it is symmetric too.
 
-Diagonals of C W C for a symmetric circulant C and a banded symmetric W, without forming either.
-
-With W[l, l + o] = w_o[l] and C[i, l] = c[i - l],
+`circulant_congruence` gives diagonals of C W C for a banded symmetric W without forming either. With
+W[l, l + o] = w_o[l] and C[i, l] = c[i - l],
 
     (C W C)[i, i + k] = sum_o sum_l c[i - l] c[i + k - l - o] w_o[l]:
 
 for each offset o, above and below the diagonal, the circular convolution of w_o with p_s[n] = c[n] c[n + s], s = k - o.
-A diagonal is symmetric about its midpoint: c is even, so that of p_s is, and W[l, l - o] = w_o[l - o]. Measured from
-midpoints, by half a step for each offset, all p_s have real transforms, and offsets o and -o share theirs:
+A diagonal is symmetric about its midpoint: c is even, so p_s is even about its midpoint, and W[l, l - o] = w_o[l - o].
+Measured from midpoints, half a step for each offset, all p_s have real transforms, and offsets o and -o share theirs:
 
     D_k(f) = sum_{o >= 0} b_ko(f) w_o(f),   b_ko = p_|k - o| + p_(k + o),   b_k0 = p_k.
 
-That takes one transform of each product, of each given and of each wanted diagonal: O(m log m).
+This takes one transform of each product, of each given and of each wanted diagonal: O(m log m).
 """
 
 from typing import Any
@@ -26,23 +25,17 @@ from svdkl.shapes import Float, Tensor
 
 
 def even_transform(half: Float[Tensor, "*batch half"], m: int) -> Float[Tensor, "*batch half"]:
-    """Fourier transform of an even sequence of length m, even too: from and to the first m // 2 + 1 entries."""
+    """Fourier-transform an even sequence; it and the result are held by their first m // 2 + 1 entries of m."""
     return m * torch.fft.irfft(half, n=m)[..., : m // 2 + 1]
 
 
-def circulant_spectrum(column: Float[Tensor, "*batch m"]) -> Float[Tensor, "*batch half"]:
-    """Eigenvalues of the circulant matrix with this first column."""
-    m = column.shape[-1]
-    return even_transform(column[..., : m // 2 + 1], m)
-
-
 def circulant_column(spectrum: Float[Tensor, "*batch half"], m: int) -> Float[Tensor, "*batch m"]:
-    """First column of the circulant matrix with these eigenvalues."""
+    """Return the first column of the circulant matrix with these eigenvalues."""
     return torch.fft.irfft(spectrum, n=m)
 
 
 class _CirculantMatmul(torch.autograd.Function):
-    """C X. Its backward pass is C again, as C is symmetric; autograd would go through transforms of full length."""
+    """The product C X. C is symmetric, so the backward pass is C again; autograd would take full-length transforms."""
 
     @staticmethod
     def forward(spectrum: Tensor, x: Tensor) -> Tensor:
@@ -69,29 +62,17 @@ class _CirculantMatmul(torch.autograd.Function):
 def circulant_matmul(
     spectrum: Float[Tensor, "*batch half"], x: Float[Tensor, "*batch m r"]
 ) -> Float[Tensor, "*batch m r"]:
-    """C X."""
+    """Return C X, for C held by its spectrum."""
     return _CirculantMatmul.apply(spectrum, x)
 
 
-def circulant_solve(
-    spectrum: Float[Tensor, "*batch half"], x: Float[Tensor, "*batch m r"]
-) -> Float[Tensor, "*batch m r"]:
-    """C^-1 X."""
-    return circulant_matmul(1 / spectrum, x)
-
-
-def circulant_sqrt(spectrum: Float[Tensor, "*batch half"]) -> Float[Tensor, "*batch half"]:
-    """Spectrum of the symmetric square root of C."""
-    return spectrum.sqrt()
-
-
 def circulant_log_det(spectrum: Float[Tensor, "*batch half"], m: int) -> Float[Tensor, "*batch"]:
-    """Log |C|; each eigenvalue counts twice, but for the first and, at even m, the last."""
+    """Return log |C|. Each eigenvalue counts twice, except the first and, for even m, the last."""
     return (mirror_counts(m, spectrum) * spectrum.log()).sum(-1)
 
 
 def mirror_counts(m: int, like: Tensor) -> Float[Tensor, "half"]:
-    """How often each entry of the half spectrum stands in the whole one."""
+    """Count how often each entry of the half spectrum stands in the whole one."""
     counts = torch.full((m // 2 + 1,), 2.0, dtype=like.dtype, device=like.device)
     counts[0] = 1.0
     if m % 2 == 0:
@@ -100,7 +81,7 @@ def mirror_counts(m: int, like: Tensor) -> Float[Tensor, "half"]:
 
 
 def _half_steps(m: int, count: int, like: Tensor) -> Tensor:
-    """exp(-i pi f s / m) for s < count: what it does to frequency f to measure from s / 2 further on."""
+    """Return exp(-i pi f s / m) for s < count, the factor of frequency f if the origin moves on by s / 2."""
     angle = torch.arange(m // 2 + 1, dtype=like.dtype, device=like.device) * (-torch.pi / m)
     step = torch.polar(torch.ones_like(angle), angle)
     steps = [torch.ones_like(step)]
@@ -110,31 +91,31 @@ def _half_steps(m: int, count: int, like: Tensor) -> Tensor:
 
 
 def _parts(diagonals: Tensor, steps: Tensor) -> Tensor:
-    """Transforms from midpoints, real and imaginary parts apart: torch is slow at a real times a complex tensor."""
+    """Transform diagonals from midpoints; real and imaginary parts apart, as torch is slow at real times complex."""
     transformed = torch.fft.rfft(diagonals) * steps[: diagonals.shape[-2]]
     return torch.stack([transformed.real, transformed.imag])
 
 
 def _diagonals(parts: list[Tensor], steps: Tensor, m: int) -> Tensor:
-    """Back again."""
+    """Invert :func:`_parts`."""
     stacked = torch.stack(parts, -2)
     return torch.fft.irfft(torch.complex(stacked[0], stacked[1]) * steps[: len(parts)].conj(), n=m)
 
 
 def _products(c: Tensor, steps: Tensor) -> tuple[Tensor, ...]:
-    """Transforms from midpoints of p_s[n] = c[n] c[n + s], around the ring: real, since p_s is even about them."""
+    """Transform p_s[n] = c[n] c[n + s] from midpoints, around the ring: real, since p_s is even about them."""
     products = torch.stack([c * c.roll(-s, -1) for s in range(len(steps))], -2)
     transformed = torch.fft.rfft(products)
     return (transformed.real * steps.real - transformed.imag * steps.imag).unbind(-2)
 
 
 def _both(p: tuple[Tensor, ...], k: int, o: int) -> Tensor:
-    """b_ko."""
+    """Return b_ko of the module's equation."""
     return p[k] if o == 0 else p[abs(k - o)] + p[k + o]
 
 
 class _Congruence(torch.autograd.Function):
-    """Its backward pass is another one like it; autograd would go through transforms of full length."""
+    """The backward pass has the forward's form; autograd would take transforms of full length."""
 
     @staticmethod
     def forward(c: Tensor, bands: Tensor, width: int) -> Tensor:
@@ -170,7 +151,7 @@ class _Congruence(torch.autograd.Function):
                 given.append(total)
             grad_bands = _diagonals(given, steps, m)
         if ctx.needs_input_grad[0]:
-            # Parseval: what p_s is multiplied with is the inner product of D_k and w_o, for all k and o that read it.
+            # Parseval: the gradient of p_s sums the inner products of D_k and w_o over all k and o that read p_s.
             by_p = [torch.zeros_like(wanted[0][0]) for _ in steps]
             for o, one in enumerate(_parts(bands, steps).unbind(-2)):
                 for k in range(width):
@@ -187,14 +168,10 @@ class _Congruence(torch.autograd.Function):
 def circulant_congruence(
     spectrum: Float[Tensor, "*batch half"], bands: Float[Tensor, "*batch w m"], width: int
 ) -> Float[Tensor, "*batch width m"]:
-    """The first ``width`` upper diagonals of C W C, with zeros past their ends.
+    """Return the first ``width`` upper diagonals of C W C, for C held by its spectrum.
 
-    Parameters
-    ----------
-    spectrum
-        Eigenvalues of C.
-    bands
-        bands[o, i] = W[i, i + o]: the main and the upper diagonals of W that are not zero, with zeros past their ends.
+    ``bands[o, i]`` is W[i, i + o]: the main and the upper diagonals of W that are not zero. Diagonals have zeros past
+    their ends.
     """
     m = bands.shape[-1]
     diagonals = _Congruence.apply(circulant_column(spectrum, m), bands, width)

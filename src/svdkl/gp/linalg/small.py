@@ -1,8 +1,6 @@
-"""Very many very small matrices, which lie side by side in memory: operations go along them, not along their sides.
+"""Cholesky factors of many small matrices, and products with triangular matrices that are stored in square ones.
 
-Cholesky factors of very small blocks, unrolled.
-
-Lower triangular matrices that are held in square ones, of whose upper triangle nothing is read.
+Small matrices lie side by side in memory, so that one operation goes along all of them.
 """
 
 from collections.abc import Sequence
@@ -12,15 +10,13 @@ import torch
 
 from svdkl.shapes import Float, Tensor
 
-ROUNDING = 32  # machine epsilons of a variance: what is left of it below that is rounding
-
-PIVOT_FLOOR = 1e-12  # of a small block, relative to its diagonal entry
-
-BLOCK = 512
+ROUNDING = 32  # a pivot of fewer machine epsilons of its variance is rounding: it counts as zero
+PIVOT_FLOOR = 1e-12  # least pivot, relative to the diagonal entry: float64's rounding stays below it, gradients finite
+BLOCK = 512  # rows at a time: large enough for fast products, small beside axes that are long
 
 
 def small_cholesky(covariances: Float[Tensor, "C C B"]) -> Float[Tensor, "C C B"]:
-    """The columns of L for each of B matrices L L^T, first index the column's; they need not be of full rank."""
+    """Return L for each of B matrices L L^T of any rank, column by column: the first index counts columns."""
     traced = torch.compiler.is_compiling() or (torch.is_grad_enabled() and covariances.requires_grad)
     if traced or covariances.device.type != "cpu":
         return eager_cholesky(covariances)
@@ -30,12 +26,12 @@ def small_cholesky(covariances: Float[Tensor, "C C B"]) -> Float[Tensor, "C C B"
 
 
 def eager_cholesky(covariances: Float[Tensor, "C C B"]) -> Float[Tensor, "C C B"]:
-    """The same by tensor operations, many for each column."""
+    """Compute :func:`small_cholesky` by tensor operations, many for each column."""
     left, columns, nothing = covariances, [], ROUNDING * torch.finfo(covariances.dtype).eps
     for done, whole in enumerate(covariances.diagonal().unbind(-1)):
         pivot = left[0, 0]
         some = pivot > nothing * whole
-        # What would be divided by nothing is nothing, and has a gradient of nothing.
+        # A column without a pivot is zero, and so is its gradient.
         scale = torch.where(some, torch.where(some, pivot, 1).rsqrt(), 0)
         column = left[:, 0] * scale
         columns.append(torch.nn.functional.pad(column, (0, 0, done, 0)))
@@ -43,21 +39,13 @@ def eager_cholesky(covariances: Float[Tensor, "C C B"]) -> Float[Tensor, "C C B"
     return torch.stack(columns)
 
 
-def unrolled_cholesky(entries: Sequence[Sequence[Tensor]], floor: float = PIVOT_FLOOR) -> list[list[Tensor]]:
-    """Lower Cholesky factors of many small positive semi-definite matrices (n about 4), by elementwise operations.
+def unrolled_cholesky(entries: Sequence[Sequence[Tensor]]) -> list[list[Tensor]]:
+    """Factorise many small positive semi-definite matrices (n about 4) by elementwise operations.
 
-    A LAPACK call for each matrix would cost more than the matrix. Pivots are kept above ``floor`` times their diagonal
+    A LAPACK call for each matrix would cost more than the matrix. Pivots stay above PIVOT_FLOOR times their diagonal
     entry, so that a matrix that is singular to rounding still has a finite factor and finite gradients.
 
-    Parameters
-    ----------
-    entries
-        entries[i][k], k <= i: the lower triangle, each entry a tensor of all matrices' own.
-
-    Returns
-    -------
-    list of list of Tensor
-        The factor, in the same form.
+    The lower triangle is entries[i][k], k <= i, where each entry is a tensor over all matrices; so is the result.
     """
     factor: list[list[Tensor]] = []
     for i, row in enumerate(entries):
@@ -70,7 +58,7 @@ def unrolled_cholesky(entries: Sequence[Sequence[Tensor]], floor: float = PIVOT_
         pivot = row[i]
         for entry in done:
             pivot = pivot - entry.square()
-        least = floor * row[i].detach() + torch.finfo(pivot.dtype).tiny
+        least = PIVOT_FLOOR * row[i].detach() + torch.finfo(pivot.dtype).tiny
         factor.append([*done, torch.maximum(pivot, least).sqrt()])
     return factor
 
@@ -99,11 +87,11 @@ class _StrictlyLowerMatmul(torch.autograd.Function):
 def strictly_lower_matmul(
     matrix: Float[Tensor, "*batch m m"], x: Float[Tensor, "*batch m r"]
 ) -> Float[Tensor, "*batch m r"]:
-    """tril(matrix, -1) X, block by block: for few columns, reading the matrix once is all the cost."""
+    """Return tril(matrix, -1) X, block by block: for few columns, the only cost is to read the matrix once."""
     return _StrictlyLowerMatmul.apply(matrix, x)
 
 
 def positive_lower(raw: Float[Tensor, "*batch m m"]) -> Float[Tensor, "*batch m m"]:
-    """The lower triangle with softplus of its diagonal, in float64."""
+    """Return the lower triangle with softplus of its diagonal, in float64."""
     diagonal = torch.nn.functional.softplus(raw.diagonal(dim1=-2, dim2=-1))
     return (raw.tril(-1) + torch.diag_embed(diagonal)).double()

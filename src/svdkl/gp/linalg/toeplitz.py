@@ -7,16 +7,18 @@ import torch
 
 from svdkl.shapes import Float, Tensor
 
+ATTEMPTS = 4  # the jitter grows from 1e-6 to at most 1e-2: a larger one would be another model
+
 
 def toeplitz_dense(column: Float[Tensor, "*batch m"]) -> Float[Tensor, "*batch m m"]:
-    """The matrix itself, for axes short enough to be factorised."""
-    # Row i is a window into c[m - 1], ..., c[0], ..., c[m - 1], one step further left than that of the row before.
+    """Write out the matrix, for axes short enough to be factorised."""
+    # Row i is a window into c[m - 1], ..., c[0], ..., c[m - 1]; each row's window starts one step further left.
     both_ways = torch.cat([column.flip(-1), column[..., 1:]], -1)
     return both_ways.unfold(-1, column.shape[-1], 1).flip(-2)
 
 
 def toeplitz_matmul(column: Float[Tensor, "*batch m"], x: Float[Tensor, "*batch m r"]) -> Float[Tensor, "*batch m r"]:
-    """T X in O(m log m) a column: T is the corner of a circulant matrix of twice its size."""
+    """Return T X in O(m log m) a column: T is the corner of a circulant matrix of twice its size."""
     m = column.shape[-1]
     ring = torch.cat([column, column[..., :1], column[..., 1:].flip(-1)], -1)
     spectrum = torch.fft.rfft(ring)
@@ -31,35 +33,18 @@ class ToeplitzCholesky(NamedTuple):
     jitter: float
 
 
-def toeplitz_cholesky(column: Float[Tensor, "J m"], jitter: float = 1e-6, attempts: int = 4) -> ToeplitzCholesky:
-    """Factorise positive semi-definite Toeplitz matrices.
+def toeplitz_cholesky(column: Float[Tensor, "J m"], jitter: float = 1e-6) -> ToeplitzCholesky:
+    """Factorise positive semi-definite Toeplitz matrices, given by their first columns.
 
-    Parameters
-    ----------
-    column
-        Their first columns.
-    jitter
-        Relative jitter of the first attempt.
-    attempts
-        How often the jitter may grow tenfold before giving up. Under ``torch.compile`` there is one attempt, since
-        the result of a factorisation cannot steer a traced graph.
-
-    Returns
-    -------
-    ToeplitzCholesky
-        The factor, and the relative jitter used. Growth is also warned of.
-
-    Raises
-    ------
-    ValueError
-        If a matrix is not finite, or not positive definite with the largest jitter.
+    The relative jitter grows tenfold, with a warning, as long as a factorisation fails; after ``ATTEMPTS`` more that is
+    a ValueError. Under ``torch.compile`` there is one attempt, since a result cannot steer a traced graph.
     """
     factor, failed = _factorise(_lifted(column, jitter))
     if torch.compiler.is_compiling():
         return ToeplitzCholesky(factor, jitter)
 
     used = jitter
-    for _ in range(attempts):
+    for _ in range(ATTEMPTS):
         if not bool(failed.any()):
             break
         used = 10 * used if used > 0 else torch.finfo(column.dtype).eps
@@ -77,12 +62,12 @@ def toeplitz_cholesky(column: Float[Tensor, "J m"], jitter: float = 1e-6, attemp
 
 
 def _lifted(column: Float[Tensor, "J m"], jitter: float) -> Float[Tensor, "J m"]:
-    """The column of T + jitter c[0] I."""
+    """Return the column of T + jitter c[0] I."""
     return torch.cat([(1 + jitter) * column[:, :1], column[:, 1:]], -1)
 
 
 def _factorise(column: Float[Tensor, "J m"]) -> tuple[Float[Tensor, "J m m"], Tensor]:
-    """Lower factors, and which matrices have none."""
+    """Return lower factors, and which matrices have none."""
     if column.device.type != "cpu" or torch.compiler.is_compiling():
         return dense_factors(column)
     from svdkl.gp.fast.toeplitz_loops import CPUToeplitzCholesky
@@ -91,6 +76,6 @@ def _factorise(column: Float[Tensor, "J m"]) -> tuple[Float[Tensor, "J m m"], Te
 
 
 def dense_factors(column: Float[Tensor, "J m"]) -> tuple[Float[Tensor, "J m m"], Tensor]:
-    """The same by tensor operations, in O(m^3): for any device, traced code and second derivatives."""
+    """Factorise by tensor operations in O(m^3): for any device, traced code and second derivatives."""
     factor, failed = torch.linalg.cholesky_ex(toeplitz_dense(column))
     return factor, (failed != 0) | column.isinf().any(-1)

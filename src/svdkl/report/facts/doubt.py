@@ -1,7 +1,4 @@
-"""Whether the rows that a model doubts are those in which it errs.
-
-Single rows worth a look: those that the model doubts most, and those in which it was sure and wrong.
-"""
+"""Whether the model errs in the rows that it doubts, and which single rows are worth a look."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,11 +6,10 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from svdkl.estimators.examples import take_rows
 from svdkl.report.facts.predictions import ClassPredictions, Ints, Predictions, RealPredictions, Reals
 from svdkl.report.words import ABSENT
 from svdkl.tables.column import Column
-from svdkl.tables.frames import open_table
+from svdkl.tables.table import Table
 
 FEWEST_KEPT = 20  # rows that the end of a curve stands on,
 FEWEST_IN_BIN = 10  # and a point of a binned one
@@ -154,13 +150,11 @@ def deviations_away(predictions: RealPredictions) -> Reals:
     return np.abs(predictions.values - predictions.mean) / predictions.std
 
 
-def cells(X: Any, rows: Ints) -> Cells | None:
-    """What the table holds in some rows; None for rows that are no list of columns, such as images."""
-    if len(X.shape) != 2:
-        return None
-    table = open_table(take_rows(X, rows))
+def cells(table: Table, rows: Ints) -> Cells:
+    """Return what a table holds in some rows."""
+    table = table.take(rows)
     shown = range(min(len(table.names), MOST_COLUMNS))
-    columns = [_texts(table.read(place)) for place in shown]
+    columns = [_texts(table.column(place)) for place in shown]
     return Cells(
         [table.names[place] for place in shown],
         [list(row) for row in zip(*columns, strict=True)],

@@ -1,47 +1,40 @@
-"""Covariance matrices of the deep kernel between test rows, as in Figure 3 (a) of the paper.
-
-Which test rows the deep kernel takes for most alike.
-
-What the Gaussian processes have learned: how they are mixed, how far they reach, where they are used.
-"""
+"""What the Gaussian processes have learned: how they are mixed, what they use, which rows they take for alike."""
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
+from svdkl.estimators.examples import Inputs, encode
+from svdkl.estimators.fitted import Fitted
 from svdkl.gp.head import GPHead
 from svdkl.gp.interpolation import locate
 from svdkl.gp.kernels import LengthscaleKernel, Periodic
-from svdkl.model import SVDKL
 from svdkl.report.facts.predictions import Ints, Reals
 from svdkl.shapes import Tensor
 
-MOST_POINTS = 150
-CELLS = 30_000_000  # numbers held at a time
-
-MOST = 5
-DISTANCES = 30_000_000  # numbers held at a time
-
-BATCH = 4096
-FUNCTION_POINTS = 121
-SAME = 1e-6  # the two classes of a pair move equally far, but for rounding
-TAIL = 0.005  # of the rows on either side that a function is not drawn for
+MOST_POINTS = 150  # rows of a matrix: about as many as a panel has room for, at two pixels each
+CELLS = 30_000_000  # numbers held at a time: 240 MB in double precision
+MOST = 5  # neighbours that one line of a table has room for
+BATCH = 4096  # rows that the network sees at a time, so that memory does not grow with the rows
+FUNCTION_POINTS = 121  # of a curve: it looks smooth in a panel of some 300 pixels
+SAME = 1e-6  # relative: the two classes of a pair move equally far, but for rounding
+TAIL = 0.005  # share of the rows on either side that we leave out, since single rows far out would set the range
 
 
 @dataclass(frozen=True)
 class Kernels:
-    """Matrices (n, n) between sorted rows: of chosen GPs, and their sum over all GPs by squared mixing weights."""
+    """Covariance matrices (n, n) between sorted rows: of chosen GPs, and summed over all by squared mixing weights."""
 
     by_gp: dict[int, Reals]
     summed: Reals
 
 
 def rows_by_class(labels: Ints, num_classes: int, num_gps: int) -> Ints:
-    """Positions of rows for a matrix, sorted by class: as many of each as there is room for."""
+    """Choose rows for a matrix, sorted by class: as many of each as there is room for."""
     most = most_points(num_gps)
     places = [np.flatnonzero(labels == place) for place in range(num_classes)]
     # Room that small classes leave goes to the others.
@@ -53,20 +46,19 @@ def rows_by_class(labels: Ints, num_classes: int, num_gps: int) -> Ints:
 
 
 def rows_by_value(values: Reals, num_gps: int) -> Ints:
-    """The same, sorted by a real target."""
+    """Choose rows for a matrix, sorted by a real target."""
     rows = np.arange(min(len(values), most_points(num_gps)))
     return rows[np.argsort(values[rows], kind="stable")]
 
 
 def most_points(num_gps: int) -> int:
-    """Rows that a matrix shows, fewer where the matrices of very many GPs would not fit."""
+    """Return how many rows a matrix shows: fewer where the matrices of very many GPs would not fit."""
     return min(MOST_POINTS, max(2, math.isqrt(CELLS // num_gps)))
 
 
 @torch.inference_mode()
-def kernels(model: SVDKL, h: Tensor, gps: list[int]) -> Kernels:
-    """The prior covariances of the chosen f_j, and of the outputs, averaged over them."""
-    head = model.gp_head
+def kernels(head: GPHead, h: Tensor, gps: list[int]) -> Kernels:
+    """Compute the prior covariances of the chosen f_j, and of the outputs, averaged over the outputs."""
     z = head.gps.bounding(h.to(head.mixing.weight.dtype))
     blocks = []
     for bank in head.gps.members():
@@ -80,10 +72,10 @@ def kernels(model: SVDKL, h: Tensor, gps: list[int]) -> Kernels:
 
 @dataclass(frozen=True)
 class Neighbours:
-    """Of each row that was asked for, the places of the rows nearest to it, the nearest first, and their likeness.
+    """Places of the rows nearest to each row that was asked for, the nearest first, and their likeness, both (n, k).
 
-    Both are (n, k). The likeness is the correlation of the outputs under the prior: 1 for the same features, near 0 for
-    rows that tell nothing of each other.
+    The likeness is the correlation of the outputs under the prior: 1 for the same features, near 0 for rows that tell
+    nothing of each other.
     """
 
     places: Ints
@@ -91,30 +83,29 @@ class Neighbours:
 
 
 @torch.inference_mode()
-def neighbours(model: SVDKL, h: Tensor, asked: Ints, most: int = MOST) -> Neighbours:
-    """The nearest of all rows, from their features, to those at some places; a row is no neighbour of itself.
+def neighbours(head: GPHead, h: Tensor, asked: Ints, most: int = MOST) -> Neighbours:
+    """Find the rows most like the rows at some places, from the features of all; no row is its own neighbour.
 
-    By the covariance of the outputs, Σ_j w_j k_j(x, x') with w_j the mean squared mixing weight of GP j, over the
-    deviations of both rows.
+    The likeness is the covariance of the outputs, Σ_j w_j k_j(x, x') with w_j the mean squared mixing weight of GP j,
+    over the deviations of both rows.
     """
-    head = model.gp_head
     z = head.gps.bounding(h.to(head.mixing.weight.dtype))
     weight = head.mixing.weight.double().square().mean(0)
     state = head.state()
     variance = [
-        head.gps.prior_marginals(part, state).variance.double() @ weight for part in h.split(_rows_at_once(model))
+        head.gps.prior_marginals(part, state).variance.double() @ weight for part in h.split(_rows_at_once(head))
     ]
     deviation = torch.cat(variance).clamp(min=0).sqrt()
     own = z[torch.from_numpy(asked).to(z.device)]
     parts = []
-    for part in z.split(_rows_at_once(model, len(asked))):
+    for part in z.split(_rows_at_once(head, len(asked))):
         blocks = [
             bank.gps.prior_covariance(bank.positions(own), bank.positions(part), prior)
             for bank, prior in zip(head.gps.members(), state.priors, strict=True)
         ]
         parts.append(torch.einsum("j,jab->ab", weight, torch.cat(blocks)[head.gps.gp_order]))
     covariance, spread = torch.cat(parts, 1).cpu().numpy(), deviation.cpu().numpy()
-    # Where no process moves any output, no row is like another.
+    # Where no GP moves any output, no row is like another.
     scale = np.maximum(spread[asked, None] * spread, np.finfo(np.float64).tiny)
     likeness = np.clip(covariance / scale, -1, 1)
     likeness[np.arange(len(asked)), asked] = -np.inf
@@ -122,32 +113,34 @@ def neighbours(model: SVDKL, h: Tensor, asked: Ints, most: int = MOST) -> Neighb
     return Neighbours(places, np.take_along_axis(likeness, places, 1))
 
 
-def _rows_at_once(model: SVDKL, asked: int = 1) -> int:
-    """Rows of which what is held at a time is bounded: their weights on the grids, and their covariances."""
-    points = sum(bank.gps.num_gps * max(asked, *bank.gps.grid.sizes) for bank in model.gp_head.gps.members())
-    return max(1, DISTANCES // points)
+def _rows_at_once(head: GPHead, asked: int = 1) -> int:
+    """Return for how many rows the weights on the grids and the covariances may be held at a time."""
+    points = sum(bank.gps.num_gps * max(asked, *bank.gps.grid.sizes) for bank in head.gps.members())
+    return max(1, CELLS // points)
 
 
 @dataclass(frozen=True)
-class Processes:
-    """All GPs, in the order of the head.
+class GPFacts:
+    """What all GPs have learned, in the order of the head.
 
     Attributes
     ----------
     influence
-        (J,) how far each one moves the outputs from row to row: the deviation of its mean over the rows, times the
-        norm of its mixing weights.
+        How far each GP moves the outputs from row to row, (J,): the deviation of its mean over the rows, times the norm
+        of its mixing weights.
     order
-        GPs by falling influence.
+        The GPs by falling influence.
     mixing
-        A, (C, J).
+        The mixing matrix A, (C, J).
     moves
-        (C, J) how far each one moves each output from row to row, with the sign of its weight there; of classes
-        relative to all of them, since a shift of all at once changes no probability.
-    deviations, lengthscales
-        Of the prior, (J,), and of each of its axes, (J, D): NaN where a kernel or an axis has none.
+        How far each GP moves each output from row to row, (C, J), with the sign of its weight there. A class is moved
+        relative to the mean of all classes, since a shift of all at once changes no probability.
+    deviations
+        The prior deviation of each GP, (J,).
+    lengthscales
+        The lengthscale of each GP on each axis, (J, D); NaN where there is none.
     grid_use
-        For each GP, (cells,), the share of rows in each cell of its first axis.
+        For each GP the share of rows in each cell of its first axis, (cells,).
     """
 
     influence: Reals
@@ -161,14 +154,12 @@ class Processes:
 
 @dataclass(frozen=True)
 class LearnedFunction:
-    """A GP along its first feature: mean and deviation of q(f_j), and how the rows lie along it."""
+    """A GP along its first feature: mean and deviation of q(f_j), and the features of the rows within the range."""
 
-    gp: int
-    num_dims: int
     feature: Reals
     mean: Reals
     std: Reals
-    rows: Reals  # features of the test rows within the range
+    rows: Reals
 
 
 class Driver(NamedTuple):
@@ -180,18 +171,15 @@ class Driver(NamedTuple):
 
 
 @torch.inference_mode()
-def features_of(estimator: Any, X: Any) -> Tensor:
-    """Features h = net(x) of the rows of a table."""
-    encoder, model = estimator.encoder_, estimator.model_
-    x = torch.from_numpy(np.asarray(X, dtype=np.float32)) if encoder is None else encoder.transform(X)
-    device = next(model.parameters()).device
-    return torch.cat([model.net(part.to(device)).cpu() for part in x.split(BATCH)]).to(device)
+def features_of(fitted: Fitted, rows: Inputs) -> Tensor:
+    """Compute the features h = net(x) of rows."""
+    net, device = fitted.model.net, next(fitted.model.parameters()).device
+    return torch.cat([net(part.to(device)) for part in encode(fitted.encoder, rows).split(BATCH)])
 
 
 @torch.inference_mode()
-def describe_processes(model: SVDKL, h: Tensor) -> Processes:
-    """Read all of that off a model and the features of the rows."""
-    head = model.gp_head
+def describe_gps(head: GPHead, h: Tensor) -> GPFacts:
+    """Read what the GPs have learned off a head and the features of the rows."""
     mixing = _array(head.mixing.weight)
     state = head.state()
     means = _array(torch.cat([head.gps.marginals(part, state).mean for part in h.split(BATCH)]))
@@ -200,7 +188,7 @@ def describe_processes(model: SVDKL, h: Tensor) -> Processes:
     influence = np.linalg.norm(moves, axis=0)
     order = np.argsort(-influence, kind="stable")
     deviations, lengthscales = _hyperparameters(head)
-    return Processes(influence, order, mixing, moves, deviations, lengthscales, _grid_use(head, h))
+    return GPFacts(influence, order, mixing, moves, deviations, lengthscales, _grid_use(head, h))
 
 
 def _hyperparameters(head: GPHead) -> tuple[Reals, Reals]:
@@ -229,9 +217,8 @@ def _grid_use(head: GPHead, h: Tensor) -> list[Reals]:
 
 
 @torch.inference_mode()
-def learned_function(model: SVDKL, h: Tensor, gp: int) -> LearnedFunction:
-    """One GP over the range of the rows; its other features, if it has several, are held at their medians."""
-    head = model.gp_head
+def learned_function(head: GPHead, h: Tensor, gp: int) -> LearnedFunction:
+    """Follow one GP over the range of the rows; its other features, if it has several, are held at their medians."""
     group = head.gps.groups[gp]
     column = _array(h[:, group[0]])
     low, high = np.quantile(column, (TAIL, 1 - TAIL))
@@ -241,22 +228,20 @@ def learned_function(model: SVDKL, h: Tensor, gp: int) -> LearnedFunction:
     points[:, group[0]] = torch.from_numpy(line).to(points)
     marginals = head.gps.marginals(points)
     within = column[(column >= line[0]) & (column <= line[-1])]
-    return LearnedFunction(
-        gp, len(group), line, _array(marginals.mean[:, gp]), np.sqrt(_array(marginals.variance[:, gp])), within
-    )
+    return LearnedFunction(line, _array(marginals.mean[:, gp]), np.sqrt(_array(marginals.variance[:, gp])), within)
 
 
-def strongest_output(processes: Processes, gp: int) -> tuple[int, float]:
-    """The output that a GP moves most, and which way; of two that it moves as far, the one that it speaks for."""
-    moves = processes.moves[:, gp]
+def strongest_output(found: GPFacts, gp: int) -> tuple[int, float]:
+    """Return the output that a GP moves most, and how far; of two that it moves as far, the one that it speaks for."""
+    moves = found.moves[:, gp]
     furthest = np.flatnonzero(np.abs(moves) >= (1 - SAME) * np.abs(moves).max())
     place = int(furthest[moves[furthest].argmax()])
     return place, float(moves[place])
 
 
-def drivers(processes: Processes, output: int, most: int) -> list[Driver]:
-    """The GPs that move an output most, at most so many, by falling share; none that do not move it."""
-    moves = processes.moves[output]
+def drivers(found: GPFacts, output: int, most: int) -> list[Driver]:
+    """Find the GPs that move an output, by falling share, at most so many."""
+    moves = found.moves[output]
     total = float(np.abs(moves).sum())
     order = np.argsort(-np.abs(moves), kind="stable")[:most].tolist()
     return [Driver(gp, float(moves[gp]), abs(float(moves[gp])) / total) for gp in order if moves[gp] != 0]

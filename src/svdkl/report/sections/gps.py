@@ -1,15 +1,12 @@
-"""What the Gaussian processes have learned.
-
-Doubtful test rows beside those that the deep kernel takes for most like them.
-"""
+"""What the Gaussian processes have learned, and which test rows their deep kernel takes for alike."""
 
 import numpy as np
 
-from svdkl.model import SVDKL
+from svdkl.gp.head import GPHead
 from svdkl.report.facts.all_facts import Facts
 from svdkl.report.facts.doubt import most_doubtful
 from svdkl.report.facts.gp_facts import (
-    Processes,
+    GPFacts,
     drivers,
     kernels,
     learned_function,
@@ -25,68 +22,67 @@ from svdkl.report.html import Panel, Section, figure, heading, paragraph, table
 from svdkl.report.thumbnails import numbered
 from svdkl.report.words import ABSENT, count, label, number, share
 
-MOST_DRAWN = 50  # GPs in figures of all,
-MOST_FUNCTIONS = 6  # and those with a panel of their own
-MOST_KERNELS = 5
-MOST_OUTPUTS = 60
-MOST_DRIVERS = 3  # processes of a class
+MOST_DRAWN = 50  # GPs: what a figure as wide as the page has room for
+MOST_FUNCTIONS = 6  # panels: two or three lines of them
+MOST_KERNELS = 5  # beside the panel of the sum
+MOST_OUTPUTS = 60  # lines that a figure or table has before it is longer than a screen
+MOST_DRIVERS = 3  # GPs of a class that fit into a line
+MOST_ROWS = 5  # doubtful ones, each with five neighbours
+MOST_TARGETS = 3  # numbers that fit into a cell
 
-MOST_ROWS = 5
-MOST_TARGETS = 3
 
-
-def processes(facts: Facts) -> Section:
-    """All figures on the GPs; for plain networks, that there are none."""
-    model, found = facts.estimator.model_, facts.processes
+def gaussian_processes(facts: Facts) -> Section:
+    """Show all figures on the GPs; for plain networks, say that there are none."""
+    found = facts.gps
     if found is None:
-        words = f"The recipe {facts.estimator.recipe!r} has no Gaussian processes: their figures are left out."
-        return Section("processes", "Gaussian processes", paragraph(words))
-    shown = found.order[:MOST_DRAWN].tolist()
+        words = f"The recipe {facts.fitted.options.recipe!r} has no Gaussian processes: their figures are left out."
+        return Section("gps", "Gaussian processes", paragraph(words))
+    shown, head = found.order[:MOST_DRAWN].tolist(), facts.fitted.model.gp_head
     body = paragraph(_summary(found))
     body += _mixing(facts, found, shown)
     body += _drivers_of_classes(facts, found)
-    body += _functions(facts, model, found)
-    body += _kernels(facts, model, found)
-    body += nearest_rows(facts, model)
-    body += _hyperparameters(facts, found, shown) + _grid(found, shown)
-    return Section("processes", "Gaussian processes", body)
+    body += _functions(facts, head, found)
+    body += _kernels(facts, head, found)
+    body += nearest_rows(facts)
+    body += _hyperparameters(head, found, shown) + _grid(found, shown)
+    return Section("gps", "Gaussian processes", body)
 
 
-def _summary(found: Processes) -> str:
+def _summary(found: GPFacts) -> str:
     total = found.influence.sum()
     if total == 0:
-        return "No process moves any output on the test rows: the model gives all of them the same prediction."
+        return "No GP moves any output on the test rows: the model gives all of them the same prediction."
     reached = int(np.searchsorted(np.cumsum(found.influence[found.order]) / total, 0.9)) + 1
     idle = int((found.influence < 1e-3 * found.influence.max()).sum())
     words = (
-        f"Outputs are sums of {count(len(found.order), 'process', 'processes')}, each a function of features of the "
+        f"Outputs are sums of {count(len(found.order), 'GP')}, each a function of features of the "
         f"network, numbered from 0. Their influence is how far they move the outputs from row to row: "
-        f"{count(reached, 'process has', 'processes have')} 90 % of it together"
+        f"{count(reached, 'GP has', 'GPs have')} 90 % of it together"
     )
     return f"{words}, and {idle} have next to none." if idle else f"{words}."
 
 
-def _mixing(facts: Facts, found: Processes, shown: list[int]) -> str:
+def _mixing(facts: Facts, found: GPFacts, shown: list[int]) -> str:
     names = [label(name, 20) for name in facts.outputs[:MOST_OUTPUTS]]
-    # One process an output, as in the paper: in the outputs' order the weights lie on the diagonal.
-    own_order = facts.estimator.gps == "outputs"
+    # With one GP for each output, as in the paper, the weights lie on the diagonal in the outputs' order.
+    own_order = facts.fitted.options.gps == "outputs"
     shown = sorted(shown) if own_order else shown
     weights = found.mixing[:MOST_OUTPUTS, shown]
     place, largest = np.unravel_index(np.abs(weights).argmax(), weights.shape)
     panel = Panel(
         mixing(weights, names, shown, "Gaussian process" + (", by falling influence" * (not own_order))),
-        f"The largest weight is {number(weights[place, largest])}, of process {shown[largest]} on {names[place]}.",
+        f"The largest weight is {number(weights[place, largest])}, of GP {shown[largest]} on {names[place]}.",
     )
     outputs = "class" if isinstance(facts.predictions, ClassPredictions) else "target"
     caption = (
-        f"Read a column as: which {outputs} does this process speak for (blue) and against (orange)? The full colour "
+        f"Read a column as: which {outputs} does this GP speak for (blue) and against (orange)? The full colour "
         f"is a weight of {number(float(np.abs(weights).max()))}.{_only(found, shown)}"
     )
     return figure("mixing", "Mixing matrix", [panel], caption, wide=True)
 
 
-def _drivers_of_classes(facts: Facts, found: Processes) -> str:
-    """A table of the processes that move the score of each class most; nothing for real targets."""
+def _drivers_of_classes(facts: Facts, found: GPFacts) -> str:
+    """Show a table of the GPs that move the score of each class most; nothing for real targets."""
     if not isinstance(facts.predictions, ClassPredictions) or not found.moves.any():
         return ""
     lines = []
@@ -98,38 +94,38 @@ def _drivers_of_classes(facts: Facts, found: Processes) -> str:
         lines.append([label(name), *cells, *[ABSENT] * (MOST_DRIVERS - len(cells))])
     left_out = len(facts.outputs) - len(lines)
     words = (
-        "The processes that move the score of a class most from row to row, each with the sign of its weight on that "
-        "class and its share of what all processes move the score by, relative to the mean of all classes."
+        "The GPs that move the score of a class most from row to row, each with the sign of its weight on that class "
+        "and its share of what all GPs move the score by, relative to the mean of all classes."
     )
     if left_out:
         words += f" {count(left_out, 'more class is', 'more classes are')} not shown."
-    head = ["Class", "Process (sign, share)", *(f"{place}." for place in range(2, MOST_DRIVERS + 1))]
-    return heading("Which processes drive which class") + paragraph(words) + table(head, lines, kind="lines")
+    head = ["Class", "GP (sign, share)", *(f"{place}." for place in range(2, MOST_DRIVERS + 1))]
+    return heading("Which GPs drive which class") + paragraph(words) + table(head, lines, kind="lines")
 
 
-def _functions(facts: Facts, model: SVDKL, found: Processes) -> str:
+def _functions(facts: Facts, head: GPHead, found: GPFacts) -> str:
     panels = []
     for gp in _influential(found, MOST_FUNCTIONS):
-        line = learned_function(model, facts.features, gp)
+        line = learned_function(head, facts.features, gp)
         output, weight = strongest_output(found, gp)
         towards = label(facts.outputs[output], 18)
         sign = "+" if weight > 0 else "−"
         svg = function(
-            line.feature, line.mean, line.std, line.rows, f"process {gp}  →  {sign} {towards}",
-            f"feature {model.gp_head.gps.groups[gp][0]}", f"f{gp}",
+            line.feature, line.mean, line.std, line.rows, f"GP {gp}  →  {sign} {towards}",
+            f"feature {head.gps.groups[gp][0]}", f"f{gp}",
         )  # fmt: skip
         ends = f"{number(line.mean[0])} to {number(line.mean[-1])}"
-        panels.append(Panel(svg, f"Process {gp} goes from {ends} over the range of the rows, {sign} {towards}."))
-    several = max(map(len, model.gp_head.gps.groups)) > 1
-    held = " Other features of a process are held at their medians." if several else ""
+        panels.append(Panel(svg, f"GP {gp} goes from {ends} over the range of the rows, {sign} {towards}."))
+    several = max(map(len, head.gps.groups)) > 1
+    held = " Other features of a GP are held at their medians." if several else ""
     caption = (
-        "Read it as: what does the process make of its feature? The band is two standard deviations, columns below "
+        "Read it as: what does the GP make of its feature? The band is two standard deviations, columns below "
         f"show where the test rows lie, and the title names the output that it moves most when it rises.{held}"
     )
-    return figure("functions", "Learned functions of the most influential processes", panels, caption) if panels else ""
+    return figure("functions", "Learned functions of the most influential GPs", panels, caption) if panels else ""
 
 
-def _kernels(facts: Facts, model: SVDKL, found: Processes) -> str:
+def _kernels(facts: Facts, head: GPHead, found: GPFacts) -> str:
     predictions = facts.predictions
     rows = predictions.doubt.rows
     if isinstance(predictions, ClassPredictions):
@@ -143,31 +139,27 @@ def _kernels(facts: Facts, model: SVDKL, found: Processes) -> str:
         groups = [("", len(chosen))]
         by = f"{label(predictions.targets[0])}, which rises to the right and down"
     driven = _shown_drivers(facts, found)
-    matrices = kernels(model, facts.features[chosen], [gp for gp, _ in driven])
-    panels = [
-        Panel(
-            kernel(matrices.summed, groups, "all processes, as mixed", _span(matrices.summed)),
-            "Sum over all processes.",
-        )
-    ]
+    matrices = kernels(head, facts.features[chosen], [gp for gp, _ in driven])
+    summed = kernel(matrices.summed, groups, "all GPs, as mixed", _span(matrices.summed))
+    panels = [Panel(summed, "Sum over all GPs.")]
     for gp, output in driven:
         matrix, towards = matrices.by_gp[gp], label(facts.outputs[output], 18)
-        svg = kernel(matrix, groups, f"process {gp}  →  {towards}", _span(matrix))
+        svg = kernel(matrix, groups, f"GP {gp}  →  {towards}", _span(matrix))
         blocks = _blocks(matrix, [size for _, size in groups])
-        panels.append(Panel(svg, f"Process {gp}, which moves {towards} most: {blocks}"))
-    told = "that was asked for, by the process that drives it most" if facts.chosen else "that its process moves most"
+        panels.append(Panel(svg, f"GP {gp}, which moves {towards} most: {blocks}"))
+    told = "that was asked for, by the GP that drives it most" if facts.chosen else "that its GP moves most"
     caption = (
         f"Read a pixel as: how alike are two test rows ({count(len(chosen))} of them, sorted by {by}) to the kernel on "
         "the network's features? Blue blocks on the diagonal are rows that are taken for alike, blue ones off it are "
-        "what is hard to tell apart. The first matrix is the sum over all processes, by their squared mixing weights; "
+        "what is hard to tell apart. The first matrix is the sum over all GPs, by their squared mixing weights; "
         "colours go from the smallest to the largest value of each, which stand below it. Titles name the output "
-        f"{told}.{kernel_caveat(model)}"
+        f"{told}.{_kernel_caveat(head)}"
     )
     return figure("kernels", "Covariance of test rows under the deep kernel", panels, caption)
 
 
-def _shown_drivers(facts: Facts, found: Processes) -> list[tuple[int, int]]:
-    """Processes to show the covariance of, each with the output that it stands for."""
+def _shown_drivers(facts: Facts, found: GPFacts) -> list[tuple[int, int]]:
+    """Choose the GPs whose covariances are shown, each with the output that it stands for."""
     if facts.chosen:
         return [(one.gp, output) for output in facts.chosen for one in drivers(found, output, 1)]
     return [(gp, strongest_output(found, gp)[0]) for gp in _influential(found, MOST_KERNELS)]
@@ -180,7 +172,7 @@ def _span(matrix: Reals) -> str:
 
 
 def _blocks(matrix: Reals, sizes: list[int]) -> str:
-    """Mean covariance within and between groups."""
+    """Say how large the covariance is within and between groups."""
     groups = np.repeat(np.arange(len(sizes)), sizes)
     same = groups[:, None] == groups
     within = number(float(matrix[same].mean()))
@@ -189,7 +181,7 @@ def _blocks(matrix: Reals, sizes: list[int]) -> str:
     return f"the mean covariance is {within} within and {number(float(matrix[~same].mean()))} between groups."
 
 
-def _hyperparameters(facts: Facts, found: Processes, shown: list[int]) -> str:
+def _hyperparameters(head: GPHead, found: GPFacts, shown: list[int]) -> str:
     deviations, lengthscales = found.deviations[shown], found.lengthscales[shown]
     known = np.isfinite(lengthscales)
     spread = f"{number(float(deviations.min()))} to {number(float(deviations.max()))}"
@@ -199,41 +191,41 @@ def _hyperparameters(facts: Facts, found: Processes, shown: list[int]) -> str:
         "change (lengthscale; 1 is the whole grid, of which the training rows fill the inner half)?"
         f"{_only(found, shown)}"
     )
-    if has_evidence(facts.estimator.model_):
-        caption += " After the held-out evidence both are those of what that stage may add to the function."
+    if has_evidence(head):
+        caption += " After the held-out evidence both belong to what that stage may add to the function."
     if not known.any():
         caption += " The kernel has no lengthscale."
     return figure("hyperparameters", "Prior deviations and lengthscales", [panel], caption, wide=True)
 
 
-def _grid(found: Processes, shown: list[int]) -> str:
+def _grid(found: GPFacts, shown: list[int]) -> str:
     shares = [found.grid_use[gp] for gp in shown]
     used = float(np.mean([(one > 0).mean() for one in shares]))
-    panel = Panel(grid_use(shares, shown), f"On average {share(used)} of the cells of a process hold test rows.")
+    panel = Panel(grid_use(shares, shown), f"On average {share(used)} of the cells of a GP hold test rows.")
     caption = (
-        "Read a line as: where on its grid do the test rows of a process lie? Full cells in the middle are as they "
-        "should be; one full cell in a line is a process that sees a constant, full cells at an end are rows far "
-        f"outside of the training range. Colours go with the square root of the share.{_only(found, shown)}"
+        "Read a line as: where on its grid do the test rows of a GP lie? Full cells in the middle are as they should "
+        "be; one full cell in a line is a GP that sees a constant, full cells at an end are rows far outside of the "
+        f"training range. Colours go with the square root of the share.{_only(found, shown)}"
     )
     return figure("grid", "Use of the grid", [panel], caption)
 
 
-def _influential(found: Processes, most: int) -> list[int]:
+def _influential(found: GPFacts, most: int) -> list[int]:
     return [gp for gp in found.order[:most].tolist() if found.influence[gp] > 0]
 
 
-def _only(found: Processes, shown: list[int]) -> str:
+def _only(found: GPFacts, shown: list[int]) -> str:
     left_out = len(found.order) - len(shown)
-    return f" {count(left_out, 'less influential process is', 'less influential ones are')} not drawn." * (left_out > 0)
+    return f" {count(left_out, 'less influential GP is', 'less influential ones are')} not drawn." * (left_out > 0)
 
 
-def nearest_rows(facts: Facts, model: SVDKL) -> str:
-    """A table of the most doubtful rows and their nearest neighbours; nothing where there is one row only."""
-    predictions = facts.predictions
+def nearest_rows(facts: Facts) -> str:
+    """Show a table of the most doubtful rows and their nearest neighbours; nothing where there is one row only."""
+    predictions, gp_head = facts.predictions, facts.fitted.model.gp_head
     rows, doubtful = predictions.doubt.rows, most_doubtful(predictions)[:MOST_ROWS]
     if len(rows) < 2:
         return ""
-    found = neighbours(model, facts.features, np.searchsorted(rows, doubtful))
+    found = neighbours(gp_head, facts.features, np.searchsorted(rows, doubtful))
     lines = [
         [numbered(facts, int(row)), _truth(predictions, int(row))]
         + [
@@ -246,17 +238,16 @@ def nearest_rows(facts: Facts, model: SVDKL) -> str:
     words = (
         "For the most uncertain rows, the test rows that the kernel on the network's features takes for most like "
         "them, and what those are: a row among others of another truth is hard to tell, or its label is wrong. The "
-        "likeness is the correlation of the outputs under all processes, by their squared mixing weights: 1 is the "
-        f"same, 0 has nothing in common.{kernel_caveat(model)}"
+        "likeness is the correlation of the outputs under all GPs, by their squared mixing weights: 1 is the same, 0 "
+        f"has nothing in common.{_kernel_caveat(gp_head)}"
     )
     return heading("Nearest rows under the deep kernel") + paragraph(words) + table(head, lines, [0], kind="lines")
 
 
-def kernel_caveat(model: SVDKL) -> str:
-    """What is to be said of the kernel of a model whose last stage has replaced it; to end a paragraph."""
-    if not has_evidence(model):
-        return ""
-    return " After the held-out evidence this is the kernel of what that stage may add to the functions."
+def _kernel_caveat(head: GPHead) -> str:
+    """Say, at the end of a paragraph, that the last stage has replaced the kernel, if it has."""
+    words = " After the held-out evidence this is the kernel of what that stage may add to the functions."
+    return words * has_evidence(head)
 
 
 def _truth(predictions: Predictions, row: int) -> str:

@@ -11,22 +11,22 @@ REAL_CARDS = ("rmse", "mae", "interval_coverage", "crps_gaussian")
 
 
 def title(facts: Facts) -> str:
-    """What the page is called."""
+    """Return the title of the page."""
     predictions = facts.predictions
     names = [predictions.target] if isinstance(predictions, ClassPredictions) else list(predictions.targets)
     return f"Model report: {listed([label(name, 40) for name in names], 3)}"
 
 
 def subtitle(facts: Facts) -> str:
-    """One line on the model and the rows."""
+    """Return one line on the model and the rows."""
     kind = "classifier" if isinstance(facts.predictions, ClassPredictions) else "regressor"
     rows = count(_num_rows(facts), "test row")
     source = f" · {label(facts.run['data'], 80)}" if "data" in facts.run else ""
-    return f"{type(facts.estimator).__name__}, a {kind} · {rows}{source}"
+    return f"{facts.fitted.targets.estimator}, a {kind} · {rows}{source}"
 
 
 def cards(facts: Facts) -> str:
-    """The most important numbers, large; of several targets those of the first three."""
+    """Show the most important numbers, large; of several targets the first three."""
     if isinstance(facts.predictions, ClassPredictions):
         return _cards([("", facts.scores[0][name]) for name in CLASS_CARDS])
     names = facts.predictions.targets
@@ -41,9 +41,9 @@ def cards(facts: Facts) -> str:
 
 
 def intended_use(facts: Facts) -> Section:
-    """What may be asked of the model."""
+    """Say what may be asked of the model."""
     predictions = facts.predictions
-    source = f"rows of {facts.estimator.n_features_in_} columns" if facts.columns else "rows as its own network takes"
+    source = f"rows of {facts.fitted.columns.count} columns" if facts.columns else "rows as its own network takes"
     statements = []
     if isinstance(predictions, ClassPredictions):
         names = listed([label(name) for name in predictions.classes], 10)
@@ -66,14 +66,14 @@ def intended_use(facts: Facts) -> Section:
             "On the test rows it is not better than a constant prediction beyond chance: it should not be used for "
             "decisions as it is."
         )
-    if facts.processes is not None:
+    if facts.fitted.options.has_gps:
         statements.append(
-            "Its uncertainty is split into that of the data and that of the model, so that doubtful rows can be handed "
-            "to a person, and more rows collected where they would help."
+            "Its uncertainty is split into the data's and the model's, so that doubtful rows can be handed to a "
+            "person, and more rows collected where they would help."
         )
     else:
         statements.append(
-            "It is a plain network: uncertainty is that of the data alone, and sections on Gaussian processes are left "
+            "It is a plain network: its uncertainty is the data's alone, and sections on Gaussian processes are left "
             "out of this page."
         )
     return Section("use", "Intended use", bullets(statements))

@@ -1,6 +1,6 @@
 """How good the predictions are: metrics, their meaning, calibration, errors."""
 
-from svdkl.estimators.regressor import COUNTS
+from svdkl.estimators.targets import COUNTS
 from svdkl.report.facts.all_facts import Facts
 from svdkl.report.facts.findings import class_findings, real_findings
 from svdkl.report.facts.predictions import ClassPredictions, RealPredictions
@@ -23,9 +23,10 @@ def metrics(facts: Facts) -> Section:
         captions = [label(name, 60) if len(predictions.targets) > 1 else "" for name in predictions.targets]
         body = "".join(scores(list(one.values()), name) for one, name in zip(facts.scores, captions, strict=True))
         baseline = "gives every row the mean and the deviation of the target among the test rows"
-        if facts.estimator.likelihood not in ("gaussian",):
+        likelihood = facts.fitted.reals.likelihood
+        if likelihood != "gaussian":
             body += paragraph(
-                f"The model's distribution is {facts.estimator.likelihood.replace('_', ' ')}; density and ranked "
+                f"The model's distribution is {likelihood.replace('_', ' ')}; density and ranked "
                 f"probability score are those of a Gaussian with its mean and deviation, the coverage is its own."
             )
     note = (
@@ -63,7 +64,7 @@ def calibration(facts: Facts) -> Section:
         "dashed line are right, below it predicted deviations are too small, above it too large; grey bars are what "
         "chance allows, and points outside of them are hollow."
     )
-    if facts.estimator.likelihood in COUNTS:
+    if facts.fitted.reals.likelihood in COUNTS:
         caption += " Intervals of counts end at whole numbers, so that they hold more rows than their level says."
     return Section("calibration", "Calibration", figure("coverage", "Coverage of intervals", panels, caption))
 

@@ -3,11 +3,12 @@
 import numpy as np
 
 from svdkl.report.facts.all_facts import Facts
-from svdkl.report.facts.doubt import Cells, cells, deviations_away, most_doubtful, most_surprising, surely_wrong
+from svdkl.report.facts.doubt import cells, deviations_away, most_doubtful, most_surprising, surely_wrong
 from svdkl.report.facts.predictions import ClassPredictions, Ints, RealPredictions
 from svdkl.report.html import Section, heading, paragraph, table
 from svdkl.report.thumbnails import numbered
 from svdkl.report.words import count, label, number, share
+from svdkl.tables.table import Table
 
 MOST_TARGETS = 3
 
@@ -38,14 +39,14 @@ def _table(facts: Facts, rows: Ints) -> str:
         head, lines, numbers = _class_cells(predictions, rows)
     else:
         head, lines, numbers = _real_cells(predictions, rows)
-    values: Cells | None = cells(facts.X, rows)
-    if values is None:
+    if not isinstance(facts.shown, Table):
         return table(
             ["Row", *head],
             [[numbered(facts, int(row)), *line] for row, line in zip(rows, lines)],
             [0, *numbers],
             kind="lines",
         )
+    values = cells(facts.shown, rows)
     filled = [
         [count(int(row)), *line, *(label(cell, 40) for cell in one)]
         for row, line, one in zip(rows, lines, values.rows, strict=True)

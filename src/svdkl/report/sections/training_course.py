@@ -26,7 +26,7 @@ def data(facts: Facts) -> Section:
     """Target and columns, as the model understands them."""
     body = _classes(facts.predictions) if isinstance(facts.predictions, ClassPredictions) else _targets(facts)
     if not facts.columns:
-        shape = " × ".join(map(str, facts.estimator.input_shape_))
+        shape = " × ".join(map(str, facts.fitted.columns.shape or ()))
         return Section("data", "Data", body + paragraph(f"The network is the user's own; its rows have shape {shape}."))
     rows = [
         [
@@ -49,9 +49,8 @@ def data(facts: Facts) -> Section:
 
 def training(facts: Facts) -> Section:
     """The model, its options, and its learning curves."""
-    estimator = facts.estimator
-    body = pairs(describe_model(estimator)) + folded("All options", pairs(options(estimator)))
-    history = estimator.history_
+    body = pairs(describe_model(facts.fitted)) + folded("All options", pairs(options(facts.fitted)))
+    history = facts.fitted.history
     if history:
         scaled = [epoch.scaled_nlp for epoch in history if epoch.scaled_nlp is not None]
         svg = learning(
@@ -64,13 +63,13 @@ def training(facts: Facts) -> Section:
         panel = Panel(svg, f"Losses of {count(len(history), 'epoch')}; the best held-out one is {number(best)}.")
         caption = (
             "Read it as: has the held-out line stopped falling, and does it stay near the training line? The loss of "
-            "the second stage includes what the processes cost (the negative evidence lower bound), so only held-out "
-            "lines compare across stages. Without held-out rows it is that of the training rows."
+            "the second stage includes what the GPs cost (the negative evidence lower bound), so only held-out lines "
+            "compare across stages. Without held-out rows, that line shows the training rows."
         )
         if len(scaled) == len(history):
             caption += (
                 " A network that goes on learning becomes too sure of itself, which one temperature puts right, and so "
-                "does the last stage of models with processes: these keep the epoch at which the dashed line is lowest."
+                "does the last stage of models with GPs: these keep the epoch at which the dashed line is lowest."
             )
         body += figure("learning", "Learning curves", [panel], caption)
         notes = [epoch.note for epoch in history if epoch.note]

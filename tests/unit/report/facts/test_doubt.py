@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from reported import CITY, made_up, random_predictions
+from reported import CITY, made_up, mixed_table, random_predictions
 from scipy import stats
 
 from svdkl.report.facts.doubt import binned, cells, doubts, most_doubtful, rejection, surely_wrong
@@ -39,8 +39,7 @@ def test_rows_to_look_at(mixed_facts):
     predictions = made_up([[0.9, 0.1], [0.5, 0.5], [0.2, 0.8], [0.4, 0.6]], [1, 0, 0, 1])
     assert most_doubtful(predictions).tolist() == [1, 3, 2, 0]
     assert surely_wrong(predictions).tolist() == [0, 2]
-    X = mixed_facts.X
-    found = cells(X, np.array([7, 3]))
+    X, _ = mixed_table(200, 1)
+    found = cells(mixed_facts.shown, np.array([7, 3]))
     assert found.names[0] == "age"
     assert [row[1] for row in found.rows] == [X[CITY].iloc[7] or "–", X[CITY].iloc[3] or "–"]
-    assert cells(np.zeros((3, 2, 2)), np.array([0])) is None

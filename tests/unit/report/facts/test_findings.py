@@ -28,7 +28,7 @@ def test_columns_and_what_is_strange_in_them(mixed):
     X, y = mixed_table(100, 1)
     X.loc[:24, CITY] = "never seen"
     X["_" * 300] = X["_" * 300].astype(object).where(X.index > 9, None)
-    facts = gather(mixed, X, y, {})
+    facts = gather(mixed.fitted_, X, y, {})
     by_name = {column.name: column for column in facts.columns}
     assert by_name["age"].missing == X["age"].isna().mean()
     assert by_name[CITY].unknown == 0.25

@@ -8,7 +8,7 @@ import torch
 from reported import dense_likeness
 
 from svdkl.report.facts.gp_facts import (
-    describe_processes,
+    describe_gps,
     features_of,
     kernels,
     learned_function,
@@ -18,10 +18,10 @@ from svdkl.report.facts.gp_facts import (
 )
 
 
-def test_processes_against_the_head(mixed, mixed_facts):
+def test_gps_against_the_head(mixed, mixed_facts):
     head, h = mixed.model_.head, mixed_facts.features
-    assert torch.allclose(h, mixed.model_.net(mixed.encoder_.transform(mixed_facts.X)), atol=1e-5)
-    found = describe_processes(mixed.model_, h)
+    assert torch.allclose(h, mixed.model_.net(mixed.encoder_.transform(mixed_facts.rows)), atol=1e-5)
+    found = describe_gps(head, h)
     weight = head.mixing.weight.detach().double().numpy()
     assert np.array_equal(found.mixing, weight)
     means = head.gps.marginals(h).mean.detach().double().numpy()
@@ -38,7 +38,7 @@ def test_processes_against_the_head(mixed, mixed_facts):
 
 def test_learned_function_against_the_head(mixed, mixed_facts):
     head, h = mixed.model_.head, mixed_facts.features
-    line = learned_function(mixed.model_, h, 1)
+    line = learned_function(head, h, 1)
     point = torch.zeros(1, 4)
     point[0, 1] = float(line.feature[60])
     with torch.no_grad():
@@ -53,7 +53,7 @@ def test_kernels_against_the_head(mixed, mixed_facts):
     assert (np.diff(labels[rows]) >= 0).all()
     assert len(rows) == 150 == len(set(rows.tolist()))
     h = mixed_facts.features[rows]
-    found = kernels(mixed.model_, h, [0, 3])
+    found = kernels(mixed.model_.head, h, [0, 3])
     expected = [mixed.model_.head.gps.kernel_matrix(h, h, gp).detach().double().numpy() for gp in range(4)]
     assert np.allclose(found.by_gp[3], expected[3], atol=1e-6)
     weight = mixed.model_.head.mixing.weight.detach().double().numpy()
@@ -62,12 +62,12 @@ def test_kernels_against_the_head(mixed, mixed_facts):
 
 
 def test_nearest_rows_against_dense_algebra(mixed, mixed_facts, monkeypatch):
-    model, asked = copy.deepcopy(mixed.model_), np.array([3, 50, 120])
+    head, asked = copy.deepcopy(mixed.model_.head), np.array([3, 50, 120])
     h = mixed_facts.features + torch.rand(200, 4, generator=torch.Generator().manual_seed(0))  # none is constant
     with torch.no_grad():
-        model.head.mixing.weight.copy_(torch.tensor([[0.1, 2.0, 0.3, 1.0], [0.5, 0.1, 0.0, 3.0], [1.0, 0.2, 2.0, 0.0]]))
-    found = neighbours(model, h, asked)
-    likeness = dense_likeness(model, h)
+        head.mixing.weight.copy_(torch.tensor([[0.1, 2.0, 0.3, 1.0], [0.5, 0.1, 0.0, 3.0], [1.0, 0.2, 2.0, 0.0]]))
+    found = neighbours(head, h, asked)
+    likeness = dense_likeness(head, h)
     for row, places, told in zip(asked, found.places, found.likeness):
         others = np.delete(likeness[row], row)
         assert row not in places
@@ -76,17 +76,17 @@ def test_nearest_rows_against_dense_algebra(mixed, mixed_facts, monkeypatch):
         assert told == pytest.approx(likeness[row, places], abs=1e-4)
     # Rows are taken in blocks of what may be held at a time.
     monkeypatch.setattr("svdkl.report.facts.gp_facts.CELLS", 4 * 8 * 7)
-    again = neighbours(model, h, asked)
+    again = neighbours(head, h, asked)
     assert again.likeness == pytest.approx(found.likeness, abs=1e-6)
-    assert neighbours(model, h[:3], np.array([1])).places.shape == (1, 2)
+    assert neighbours(head, h[:3], np.array([1])).places.shape == (1, 2)
 
 
-def test_a_process_of_targets_drives_the_one_with_the_larger_weight(two_targets):
-    model = copy.deepcopy(two_targets.model_)
+def test_a_gp_of_targets_drives_the_one_with_the_larger_weight(two_targets):
+    head = copy.deepcopy(two_targets.model_.head)
     with torch.no_grad():
-        model.head.mixing.weight.copy_(torch.tensor([[3.0, 1.0, -2.0, 1.0], [2.0, 4.0, 1.0, -5.0]]))
+        head.mixing.weight.copy_(torch.tensor([[3.0, 1.0, -2.0, 1.0], [2.0, 4.0, 1.0, -5.0]]))
     h = torch.rand(50, 4) * 4
-    found = describe_processes(model, h)
+    found = describe_gps(head, h)
     for gp, (expected, sign) in enumerate([(0, 1), (1, 1), (0, -1), (1, -1)]):
         place, move = strongest_output(found, gp)
         if found.influence[gp] > 0:
@@ -103,4 +103,4 @@ def test_features_in_batches(two_targets, monkeypatch):
     monkeypatch.setattr("svdkl.report.facts.gp_facts.BATCH", 7)
     X = np.random.default_rng(0).normal(size=(20, 3))
     expected = two_targets.model_.net(two_targets.encoder_.transform(X))
-    assert torch.allclose(features_of(two_targets, X), expected, atol=1e-5)
+    assert torch.allclose(features_of(two_targets.fitted_, two_targets.fitted_.read(X)), expected, atol=1e-5)

@@ -44,7 +44,7 @@ def test_scores_have_intervals_of_the_right_width_and_an_honest_baseline(monkeyp
 def test_scores_of_targets(two_targets):
     X = np.random.default_rng(1).normal(size=(80, 3))
     Y = np.stack([X[:, 0], 100 * X[:, 1]], 1)
-    facts = gather(two_targets, X, Y, {})
+    facts = gather(two_targets.fitted_, X, Y, {})
     mean, std = two_targets.predict(X, return_std=True)
     for place, by_name in enumerate(facts.scores):
         assert by_name["rmse"].value == pytest.approx(np.sqrt(np.mean((Y[:, place] - mean[:, place]) ** 2)))

@@ -18,11 +18,11 @@ pytestmark = pytest.mark.usefixtures("small_reports")
 def test_nearest_rows_are_told_by_their_numbers_in_the_table(mixed, monkeypatch):
     monkeypatch.setattr(predictions_module, "FIGURE_ROWS", 40)
     X, y = mixed_table(60, 1)
-    facts = gather(mixed, X, y, {})
-    body = nearest_rows(facts, mixed.model_)
+    facts = gather(mixed.fitted_, X, y, {})
+    body = nearest_rows(facts)
     first = int(most_doubtful(facts.predictions)[0])
-    features = features_of(mixed, X)
-    likeness = dense_likeness(mixed.model_, features)[first]
+    features = features_of(mixed.fitted_, facts.rows)
+    likeness = dense_likeness(mixed.model_.head, features)[first]
     shown = facts.predictions.doubt.rows
     nearest = max((row for row in shown.tolist() if row != first), key=lambda row: likeness[row])
     cells = re.findall(r"<td[^>]*>(.*?)</td>", body)

@@ -16,7 +16,7 @@ def test_counts():
     random = np.random.default_rng(0)
     X, y = random.normal(size=(200, 2)), random.poisson(3, 200)
     model = SVDKLRegressor(likelihood="poisson", **TINY).fit(X, y)
-    facts = gather(model, X, y, {})
+    facts = gather(model.fitted_, X, y, {})
     assert "Intervals of counts end at whole numbers" in calibration(facts).body
     low, high = model.predict_quantiles(X, (0.1, 0.9)).T
     exact = ((low <= y) & (y <= high)).mean()

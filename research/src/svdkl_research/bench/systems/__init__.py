@@ -1,4 +1,4 @@
-"""What is measured, by name. Libraries are imported when a system of theirs is asked for."""
+"""The systems to measure, by name. The library of a system is imported when the system is loaded."""
 
 import importlib
 from collections.abc import Callable
@@ -10,14 +10,14 @@ from svdkl_research.bench.timing import Step
 
 
 class System(NamedTuple):
-    """Something whose step can be timed.
+    """A system whose step can be timed.
 
     Attributes
     ----------
     place
-        Module, in this package, and function from a setting to a step.
+        Module in this package and its function that makes a step for a setting, with a colon between them.
     packages
-        To be installed beside svdkl, as Python imports them.
+        Names of the packages that it needs beside svdkl, as Python imports them.
     """
 
     title: str
@@ -25,12 +25,12 @@ class System(NamedTuple):
     packages: tuple[str, ...] = ()
 
     def load(self) -> Callable[[Setting], Step]:
-        """The function that makes a step for a setting."""
+        """Import and return the function that makes a step for a setting."""
         module, function = self.place.split(":")
         return getattr(importlib.import_module(f"{__name__}.{module}"), function)
 
     def missing(self) -> list[str]:
-        """Packages that are not installed."""
+        """List the packages that the system needs and that are not installed."""
         return [name for name in self.packages if find_spec(name) is None]
 
 

@@ -1,4 +1,4 @@
-"""Imports, each in a fresh interpreter."""
+"""Imports, each in a fresh Python interpreter."""
 
 import subprocess
 import sys
@@ -8,17 +8,17 @@ from svdkl_research.bench.timing import Step
 
 
 def torch_alone(setting: Setting) -> Step:
-    """What any program on torch waits for."""
+    """Import torch, as any program that uses it does."""
     return _running("import torch")
 
 
 def with_package(setting: Setting) -> Step:
-    """The package, which loads its parts when they are asked for."""
+    """Import torch and svdkl, which loads its modules only when they are used."""
     return _running("import torch, svdkl")
 
 
 def with_model(setting: Setting) -> Step:
-    """The package and all that a model needs."""
+    """Import torch and the modules of svdkl that a model needs."""
     return _running("import torch; from svdkl import SVDKL")
 
 

@@ -12,26 +12,26 @@ from svdkl_research.bench.systems.network import airline_network
 from svdkl_research.bench.systems.training_step import training_step
 from svdkl_research.bench.timing import Step
 from svdkl_research.rivals.klsp_gp import expected_log_likelihood
-from svdkl_research.rivals.sparse_gp import rbf_processes, single_precision
+from svdkl_research.rivals.sparse_gp import rbf_gps, single_precision
 
-REACH = 3.0  # standard deviations of a feature, to both sides, in which inducing points start
+REACH = 3.0  # inducing points start within so many standard deviations of a feature, on both sides
 
 
 def training(setting: Setting) -> Step:
-    """The bound's step, network included, with samples of each row's marginal; one GP a class."""
+    """Make a training step of network and GPs, one GP a class, on the bound with samples of each row's marginal."""
     net = airline_network(setting.gps)
     x, y = random_rows(setting)
     with torch.no_grad():
         h = net(x)
         centre, scale = h.mean(0), h.std(0)
-    processes = rbf_processes(torch.linspace(-REACH, REACH, setting.axis)[:, None], setting.gps, lengthscale=0.5)
+    gps = rbf_gps(torch.linspace(-REACH, REACH, setting.axis)[:, None], setting.gps, lengthscale=0.5)
     generator = torch.Generator().manual_seed(0)
 
     def loss() -> Tensor:
         features = (net(x) - centre) / scale
         with single_precision():
-            latents = processes(features.T.unsqueeze(-1))
+            latents = gps(features.T.unsqueeze(-1))
             fit = expected_log_likelihood(latents.mean.T, latents.variance.T, y, generator).mean()
-            return processes.variational_strategy.kl_divergence().sum() / NUM_DATA - fit
+            return gps.variational_strategy.kl_divergence().sum() / NUM_DATA - fit
 
-    return training_step(loss, [*net.parameters(), *processes.parameters()])
+    return training_step(loss, [*net.parameters(), *gps.parameters()])

@@ -1,9 +1,9 @@
 """MC-GP, on pyro: "MCMC for variationally sparse Gaussian processes" (Hensman et al., 2015).
 
-Sampled are the whitened inducing values v, u = R v with K_mm = R R^T, and the kernels' hyperparameters; the inducing
-inputs stay. The log joint is log p(v) + log p(θ) + Σ_i E log p(y_i | f_i), with f_i | u Gaussian and the expectation by
-quadrature. One GP for each of the two classes, on one feature of the network each, as in SV-DKL. K_mm is dense:
-O(m^3 + B m^2) for each GP.
+The chain samples the whitened inducing values v, u = R v with K_mm = R R^T, and the kernels' hyperparameters; the
+inducing inputs stay. The log joint is log p(v) + log p(θ) + Σ_i E log p(y_i | f_i), with f_i | u Gaussian and the
+expectation by quadrature. Each of the two classes has one GP on one feature of the network, as in SV-DKL. K_mm is
+dense: O(m^3 + B m^2) for each GP.
 
 A step is one leapfrog step of pyro's HMC: the network's features of B rows, then one gradient of the log joint with
 respect to v and the hyperparameters. The network's weights are not sampled, so that a step has no backward pass through
@@ -21,13 +21,13 @@ from svdkl_research.bench.setting import NUM_DATA, Setting, random_rows
 from svdkl_research.bench.systems.network import airline_network
 from svdkl_research.bench.timing import Step
 
-REACH = 3.0  # standard deviations of a feature, to both sides, between which inducing inputs lie
+REACH = 3.0  # inducing inputs lie within so many standard deviations of a feature, on both sides
 JITTER = 1e-6
 STEP_SIZE = 1e-4
 
 
 def sampling(setting: Setting) -> Step:
-    """One leapfrog step after the other, each from where the last one ended."""
+    """Make a leapfrog step, each from where the last one ended."""
     net = airline_network(setting.gps)
     x, y = random_rows(setting)
     sign = (2 * y.double() - 1)[:, None]
@@ -67,7 +67,7 @@ def conditional(
     lengthscale: Float[Tensor, "J"],
     amplitude: Float[Tensor, "J"],
 ) -> tuple[Float[Tensor, "J B"], Float[Tensor, "J B"]]:
-    """Mean and variance of each f_i | u = R v, under RBF kernels."""
+    """Return mean and variance of each f_i | u = R v, under RBF kernels."""
     variance, width = amplitude.square()[:, None, None], lengthscale[:, None, None]
 
     def covariance(other: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""The network alone, which is the floor for all that is built on it, and an activation, which is that of a head."""
+"""The network alone, which no system on top of it can undercut, and tanh, which no head can undercut."""
 
 import torch
 from torch import nn
@@ -12,19 +12,19 @@ HIDDEN = (1000, 1000, 500, 50)
 
 
 def airline_network(num_features: int) -> MLP:
-    """The paper's network for the airline task, 8-1000-1000-500-50, with this many outputs."""
+    """Build the paper's network for the airline task, 8-1000-1000-500-50, with ``num_features`` outputs."""
     return MLP(INPUTS, HIDDEN, num_features)
 
 
 def training(setting: Setting) -> Step:
-    """Cross-entropy of two classes."""
+    """Make a training step of the network on the cross-entropy of two classes."""
     net = airline_network(CLASSES)
     x, y = random_rows(setting)
     return training_step(lambda: nn.functional.cross_entropy(net(x), y), net.parameters())
 
 
 def activation(setting: Setting) -> Step:
-    """``tanh`` of the features and its gradient, without any parameters."""
+    """Make a step of ``tanh`` on the features and its gradient, which has no parameters."""
     h = torch.randn(setting.rows, setting.features, requires_grad=True)
     gradient = torch.randn(setting.rows, setting.features)
 

@@ -1,4 +1,4 @@
-"""Steps of gradient descent."""
+"""Steps that compute a gradient, with or without an optimiser."""
 
 from collections.abc import Callable, Iterable
 
@@ -10,7 +10,7 @@ from svdkl_research.bench.timing import Step
 
 
 def training_step(loss: Callable[[], Tensor], parameters: Iterable[nn.Parameter]) -> Step:
-    """Forward, backward, Adam: the same for all that are trained."""
+    """Make a step of forward pass, backward pass and Adam, as every trained system takes it."""
     optimiser = torch.optim.Adam(parameters, fused=True)
 
     def step() -> None:
@@ -22,7 +22,7 @@ def training_step(loss: Callable[[], Tensor], parameters: Iterable[nn.Parameter]
 
 
 def gradient_step(loss: Callable[[], Tensor], features: Tensor, module: nn.Module) -> Step:
-    """Forward and backward of a head on given features: gradients of these and of the head's parameters."""
+    """Make a forward and backward pass of a head, with gradients of the features and of the head's parameters."""
 
     def step() -> None:
         features.grad = None
