@@ -147,13 +147,14 @@ def test_what_train_prints(call, place):
 
 def test_options_win_over_a_configuration_file(call, place):
     (place / "run.yaml").write_text(
-        "target: dear\ndrop: [rent]\nhidden: [8, 8]\nmax-iter: 2\ngrid_size: 8\nseed: 3\nclass_weight: {dear: 2}\n"
-        "early_stopping: false\nevidence: false\nnum_features: 4\nnormalise: false\n"
+        "target: dear\ndrop: [rent]\nhidden: [8, 8]\nmax-iter: 2\ngrid_size: 8\nseed: '3'\nclass_weight: {dear: 2}\n"
+        "early_stopping: false\nevidence: false\nnum_features: '4'\nnormalise: false\n"
     )
     (place / "run.toml").write_text('target = "dear"\ndrop = ["rent"]\nhidden = "8,8"\nmax_iter = 2\nseed = 3\n')
     call("train homes.csv --config run.yaml --out yaml --max-iter 1 --quiet --normalise")
     model = load_model(place / "yaml")
     assert (model.hidden, model.max_iter, model.grid_size, model.random_state) == ((8, 8), 1, 8, 3)
+    assert model.num_features == 4  # text numbers are numbers
     assert (model.class_weight, model.early_stopping, model.normalise) == ({"dear": 2.0}, False, True)
     call("train homes.csv --config run.toml --out toml --seed 4 --quiet --grid-size 8 --no-evidence")
     model = load_model(place / "toml")
