@@ -77,7 +77,7 @@ def growth(
     points, seconds = [], []
     for size in sizes:
         gps = LatticeGPs(1, (size,) * num_dims, **options)
-        points.append(gps.grid.num_points)
+        points.append(math.prod(gps.grid.sizes))
         seconds.append(median_seconds(lambda g=gps: QUANTITIES[quantity](g), repeats))
     return {"m": points, "seconds": seconds, "exponent": exponent(points, seconds), "promised": promised}
 

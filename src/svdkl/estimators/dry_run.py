@@ -10,8 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from svdkl.estimators.building import build_head, build_net
-from svdkl.estimators.defaults import network_options, training_config
+from svdkl.estimators.building import build_head, build_net, network_options, training_config
 from svdkl.estimators.examples import FEWEST_HELD_OUT, Examples, TableLike, read_examples
 from svdkl.estimators.fitting import TRIED, to_rows, trial_epochs
 from svdkl.estimators.options import Options

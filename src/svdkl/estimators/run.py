@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import torch
 
 from svdkl.estimators.base import DeepKernelEstimator
-from svdkl.estimators.building import check_net, choose_device
+from svdkl.estimators.building import choose_device
 from svdkl.estimators.classifier import SVDKLClassifier
 from svdkl.estimators.fitted import Fitted
 from svdkl.estimators.fitting import fit_model, prepare_table
@@ -76,7 +76,6 @@ class Prepared:
         self.file: TableFile = open_table_file(config.data)
         self._check_columns()
         self.options = Options.of({"random_state": config.seed, "verbose": config.verbose, **config.options})
-        check_net(self.options.net)
         choose_device(self.options.device)
         self.streamed = self._is_streamed()
 

@@ -10,9 +10,8 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from svdkl.estimators.building import choose_device
-from svdkl.estimators.examples import Learned, Weights, class_factors, read_examples
-from svdkl.estimators.fitted import encode
+from svdkl.estimators.building import choose_device, training_config
+from svdkl.estimators.examples import Learned, Weights, class_factors, encode, read_examples
 from svdkl.estimators.fitting import TrainingSet, draw_seed, to_rows
 from svdkl.estimators.options import Options
 from svdkl.estimators.targets import Classes, Targets
@@ -91,16 +90,8 @@ def open_stream(
     )
     holds_out = len(found.held_out) > 0
     held = to_batch(found.held_out) if holds_out else to_rows(options, learned, encoder, sample)
-    return TrainingSet(
-        options,
-        learned,
-        encoder,
-        source,
-        held.to(source.device),
-        holds_out,
-        seed,
-        epoch_rows=source.epoch_rows,
-    )
+    config = training_config(options, learned.targets.task, source.num_rows, holds_out, seed, source.epoch_rows)
+    return TrainingSet(options, learned, encoder, source, held.to(source.device), holds_out, config)
 
 
 def _class_factors(options: Options, targets: Targets, counts: dict[Any, int]) -> Weights | None:

@@ -5,8 +5,8 @@ import pytest
 import torch
 from refusals import refused
 
-from svdkl import SVDKLClassifier, SVDKLRegressor
-from svdkl.estimators.defaults import training_config
+from svdkl import SVDKLRegressor
+from svdkl.estimators.building import training_config
 from svdkl.estimators.dry_run import plan_fit
 from svdkl.estimators.fitting import trial_epochs
 from svdkl.estimators.options import Options
