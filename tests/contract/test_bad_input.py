@@ -149,13 +149,13 @@ def test_sample_weights(weight: Tensor, parts: list[str]) -> None:
 
 
 def test_no_draws() -> None:
-    refused(lambda: classes().sample_functions(X, 0), "num_samples", "at least 1", "0")
+    refused(lambda: classes().gps.sample_functions(X, 0), "num_samples", "at least 1", "0")
 
 
 @pytest.mark.parametrize("gp", [3, -1])
 def test_number_of_a_gp(gp: int) -> None:
-    refused(lambda: classes().kernel_matrix(X, X, gp), "from 0 to 2", f"got {gp}")
-    refused(lambda: classes().latent_covariance(X, X, gp), "from 0 to 2", f"got {gp}")
+    refused(lambda: classes().gps.kernel_matrix(X, X, gp), "from 0 to 2", f"got {gp}")
+    refused(lambda: classes().gps.latent_covariance(X, X, gp), "from 0 to 2", f"got {gp}")
 
 
 def test_the_other_kind_of_prediction() -> None:

@@ -11,8 +11,7 @@ from svdkl import MLP, SVDKL, GPHead
 from svdkl.training.batches import InMemory, Rows
 from svdkl.training.config import EvidenceConfig, TrainingConfig
 from svdkl.training.distributed import WorkerGroup, group
-from svdkl.training.guard import Guard
-from svdkl.training.optimisers import make_optimiser, parameter_groups
+from svdkl.training.optimisers import Guard, make_optimiser, parameter_groups
 from svdkl.training.recipe import train
 
 

@@ -1,7 +1,6 @@
 """The command line as its users call it: from a file to a model, predictions, scores and a report."""
 
 import importlib.metadata
-import inspect
 import json
 import os
 import re
@@ -19,13 +18,18 @@ import pytest
 import svdkl.estimators.run
 from svdkl import SVDKLClassifier, SVDKLRegressor, __version__
 from svdkl.cli.app import main
-from svdkl.cli.arguments import load_model
-from svdkl.cli.config_file import GENERAL
-from svdkl.cli.option_flags import CLASSIFIER_ONLY, LEFT_OUT, PARAMETERS, REGRESSOR_ONLY
+from svdkl.cli.request import OPTIONS, flag
+from svdkl.cli.saved_model import open_model
 from svdkl.metrics import METRICS, accuracy, rmse
 
 ROOT = Path(__file__).parent.parent.parent
 SMALL = "--hidden 16 --num-features 4 --grid-size 8 --max-iter 2 --no-evidence --quiet"
+
+
+def load_model(path):
+    """The estimator in a folder."""
+    fitted = open_model(Path(path)).fitted
+    return (SVDKLRegressor if fitted.classes is None else SVDKLClassifier).of(fitted)
 
 
 def homes(num_rows, seed):
@@ -67,28 +71,15 @@ def call(place, monkeypatch, capfd):
 # ----------------------------------------------------------------------------------------------------------- the frame
 
 
-def test_every_parameter_of_the_estimators_is_an_option():
-    defaults = {}
-    for kind, own in ((SVDKLClassifier, REGRESSOR_ONLY), (SVDKLRegressor, CLASSIFIER_ONLY)):
-        signature = {
-            name: p.default for name, p in inspect.signature(kind.__init__).parameters.items() if name != "self"
-        }
-        assert own not in signature
-        defaults |= signature
-    assert set(defaults) == {*PARAMETERS, *LEFT_OUT}
-    assert {name: p.default for name, p in PARAMETERS.items()} == {n: defaults[n] for n in PARAMETERS}
-    assert set(GENERAL).isdisjoint(PARAMETERS)
-
-
 def test_help_names_every_option(call, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     text = call("train --help")
-    for parameter in PARAMETERS.values():
-        assert parameter.option in text
-        assert parameter.help.split()[0] in text
+    for name, option in OPTIONS.items():
+        assert flag(name) in text
+        assert option.metadata["help"].split()[0] in text
     assert "The Gaussian processes" in text
     commands = re.findall(r"^\S (\w+) ", call("--help"), re.MULTILINE)
-    assert commands == ["demo", "train", "predict", "evaluate", "report", "reproduce", "bench", "export", "doctor"]
+    assert commands == ["demo", "train", "predict", "evaluate", "report", "export", "doctor", "reproduce", "bench"]
     assert call("") == call("--help")
 
 
@@ -155,11 +146,11 @@ def test_options_win_over_a_configuration_file(call, place):
 def test_every_kind_of_option_reaches_the_estimator(call, monkeypatch):
     seen = []
 
-    def run(config):
-        seen.append(config)
+    def run(prepared):
+        seen.append(prepared.config)
         raise ValueError("Expected no more, got enough.")
 
-    monkeypatch.setattr(svdkl.estimators.run, "run", run)
+    monkeypatch.setattr(svdkl.estimators.run.Prepared, "run", run)
     call(
         "train homes.csv --target dear --out never --recipe dnn_gp --hidden 4,5 --dropout 0.5 --no-early-stopping "
         "--normalise --class-weight dear=2,cheap=0.5 --alpha auto --batch-size 64 --kernel matern32 --in-memory "
@@ -168,7 +159,7 @@ def test_every_kind_of_option_reaches_the_estimator(call, monkeypatch):
     )
     (config,) = seen
     assert config.options == {
-        "recipe": "dnn_gp", "hidden": (4, 5), "dropout": 0.5, "early_stopping": False, "normalise": True,
+        "recipe": "dnn_gp", "hidden": [4, 5], "dropout": 0.5, "early_stopping": False, "normalise": True,
         "class_weight": {"dear": 2.0, "cheap": 0.5}, "alpha": "auto", "batch_size": 64, "kernel": "matern32",
     }  # fmt: skip
     assert (config.task, config.stream, config.epoch_rows, config.seed) == ("classification", False, 7, 9)
@@ -177,7 +168,7 @@ def test_every_kind_of_option_reaches_the_estimator(call, monkeypatch):
 
 def test_several_processes_get_the_same_command_line(call, monkeypatch):
     launched = []
-    monkeypatch.setattr("svdkl.cli.workers.launch", lambda arguments, count: launched.append((arguments, count)) or 0)
+    monkeypatch.setattr("svdkl.cli.train.launch", lambda arguments, count: launched.append((arguments, count)) or 0)
     call("train homes.csv --nproc 2 --target dear --out many --quiet")
     call("--debug train homes.csv --target dear --nproc=3 --out many")
     assert launched == [

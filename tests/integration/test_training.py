@@ -16,11 +16,10 @@ from svdkl.training.best_epochs import held_out_score
 from svdkl.training.config import RECIPES, WITH_HEAD, EvidenceConfig, TrainingConfig
 from svdkl.training.distributed import ALONE, WorkerGroup
 from svdkl.training.evidence import ExpectedNoise, fit_held_out_evidence
-from svdkl.training.guard import MAX_ROLLBACKS, Guard
 from svdkl.training.history import History
 from svdkl.training.linear_head import LinearHead
 from svdkl.training.loop import Stage, run_stage
-from svdkl.training.optimisers import choose_groups, make_optimiser, rate_factor, set_rates
+from svdkl.training.optimisers import MAX_ROLLBACKS, Guard, choose_groups, make_optimiser, rate_factor, set_rates
 from svdkl.training.recipe import shared_moments, train
 from svdkl.training.warm_start import start_from_linear
 

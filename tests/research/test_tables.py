@@ -223,7 +223,7 @@ def test_images_have_the_papers_rivals_and_a_table_of_strangers(tmp_path):
         "| SV-DKL | epistemic | **0.9600** ± 0.0141 | **0.2000** ± 0.0000 | 2 |",
     ]
     assert "against images" not in pictures
-    assert "Not shown images of notmnist: `mc_gp`; to measure that, delete their folders and run the suite" in digits
+    assert "Not shown images of notmnist: `mc_gp`; to measure that, delete their lines in runs.jsonl and run" in digits
     assert "Not shown images of tiny_imagenet20: `cnn`;" in pictures
     assert "By the suite, not on this set: `klsp_gp`, `mc_gp`, `savi_gp`, `d_gplvm`." in pictures
     assert "`mc_gp` (0 of" not in pictures

@@ -66,7 +66,7 @@ def with_head(plain: Fitted, X: TableLike, y: object, eval_set: object) -> Fitte
     given = prepare_table(options, type(targets), X, y, eval_set=eval_set, known=plain)
     history = History()
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(given.seed)
+        torch.manual_seed(given.config.seed)
         head = build_head(options, plain.num_features, targets.num_outputs, targets.likelihood)
         assert isinstance(head, GPHead)
         model = add_head(plain.model, head, given.source, given.held_out, given.config, history=history)

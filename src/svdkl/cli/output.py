@@ -23,6 +23,7 @@ MENDABLE = (ValueError, TypeError, OSError, ArithmeticError, MemoryError, Import
 
 
 SUFFIXES = (".csv", ".parquet")
+SHOWN = 5  # names in a message
 
 
 class InterruptedRun(Exception):  # noqa: N818
@@ -38,6 +39,12 @@ def say(text: str) -> None:
     """One line on standard error. Of several processes that train together, all but the first say their number."""
     prefix = "" if is_first_process() else f"Process {os.environ['RANK']}: "
     print(prefix + " ".join(text.split()), file=sys.stderr, flush=True)
+
+
+def listed(names: Sequence[str]) -> str:
+    """Write down the first few names."""
+    shown = ", ".join(map(repr, names[:SHOWN]))
+    return f"{shown} and {len(names) - SHOWN} more" if len(names) > SHOWN else shown
 
 
 def explain(error: Exception) -> int:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from svdkl.errors import missing_package
+from svdkl.errors import missing_package, suggestion
 from svdkl.estimators.options import FLAG, WORD, Kind, choice, command_line_fields, is_whole, whole
 from svdkl.estimators.run_config import RunConfig
 
@@ -102,6 +102,7 @@ def read_request(data: Path, out: Path, config: Path | None, given: Mapping[str,
     general = {name: settings.pop(name) for name in GENERAL if name in settings}
     if "target" not in general:
         raise ValueError("Expected --target COL, the column to predict, got none: name it.")
+    general["drop"] = tuple(general.get("drop", ()))
     general["task"] = _task(general.get("task", "auto"), settings)
     return RunConfig(data=data, out=out, options=settings, **general, **more)
 
@@ -121,8 +122,6 @@ def _task(task: str, options: dict[str, Any]) -> str:
 
 def read_config(path: Path) -> dict[str, Any]:
     """Read the settings in a file, by the names of options; unknown or wrong ones are refused."""
-    from svdkl.tables.parquet_files import suggestion
-
     settings = {}
     for key, value in _parsed(path).items():
         name = str(key).replace("-", "_")

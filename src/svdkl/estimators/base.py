@@ -2,7 +2,6 @@
 
 from abc import ABC
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -12,7 +11,6 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
-from svdkl.estimators.building import check_net
 from svdkl.estimators.examples import TableLike
 from svdkl.estimators.fitted import Fitted
 from svdkl.estimators.fitting import fit_model, fit_more, prepare_table, read_checkpoint
@@ -72,7 +70,7 @@ class DeepKernelEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         """
         options = self._options()
         known = self.fitted_ if options.warm_start and hasattr(self, "fitted_") else None
-        place = read_checkpoint(checkpoint, warm=known is not None)
+        place = None if checkpoint is None else read_checkpoint(checkpoint, warm=known is not None)
         if known is not None:
             known.options.refuse_other_model(options)
         given = prepare_table(options, self._targets, X, y, sample_weight, eval_set, known)
@@ -106,7 +104,8 @@ class DeepKernelEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         -------
         self
         """
-        options, place = self._options(), read_checkpoint(checkpoint)
+        options = self._options()
+        place = None if checkpoint is None else read_checkpoint(checkpoint)
         self.fitted_ = fit_model(open_stream(options, self._targets, path, target, drop, epoch_rows), place)
         return self
 
@@ -125,9 +124,7 @@ class DeepKernelEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _options(self) -> Options:
         """Return the parameters as options, checked."""
-        options = Options.of(self.get_params(deep=False))
-        check_net(options.net)
-        return options
+        return Options.of(self.get_params(deep=False))
 
     def _known(self) -> Fitted:
         """Return what a fit has learned; refuse an estimator that is not fitted."""
@@ -189,7 +186,7 @@ class DeepKernelEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         """Write the fitted model to a folder: ``model.safetensors`` and ``model.json``, all or nothing."""
         fitted, options = self._known(), self._options()
         fitted.options.refuse_other_model(options)
-        save_fitted(replace(fitted, options=options), Path(path))
+        save_fitted(fitted, Path(path), options)
 
     @classmethod
     def load(cls: type[Own], path: str | Path, net: nn.Module | None = None) -> Own:

@@ -7,10 +7,11 @@ stood. Some rows are held out of the fit, for early stopping and the held-out ev
 import sys
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, check_consistent_length, validate_data
 from torch import nn
@@ -18,7 +19,9 @@ from torch import nn
 from svdkl.estimators.options import Options
 from svdkl.estimators.targets import Array, Classes, Targets
 from svdkl.nets.images import reads_bytes
+from svdkl.shapes import Tensor
 from svdkl.tables.column import Column
+from svdkl.tables.encoder import TabularEncoder
 from svdkl.tables.table import Table, open_table
 
 Index = npt.NDArray[np.int64]
@@ -47,8 +50,18 @@ class NumberRows:
         """Return the rows from ``start`` to before ``stop``."""
         return NumberRows(self.array[start:stop])
 
+    cut = take  # numbers need no conversion, on which other rows could have a say
+
 
 Inputs = Table | NumberRows
+
+
+def encode(encoder: TabularEncoder | None, inputs: Inputs) -> Tensor:
+    """Turn opened rows into a network's inputs; without an encoder, the network reads the numbers themselves."""
+    if isinstance(inputs, NumberRows):
+        return torch.from_numpy(np.require(inputs.array, requirements=["C", "W"]))  # torch warns of read-only arrays
+    assert encoder is not None
+    return encoder.transform(inputs)
 
 
 @dataclass(frozen=True)
@@ -159,13 +172,11 @@ class Examples:
         rows = np.concatenate([np.ascontiguousarray(key.reshape(len(key), -1)).view(np.uint8) for key in keys], 1)
         return self.take(rows.view(np.dtype((np.void, rows.shape[1]))).ravel().argsort(kind="stable"))
 
-    def weighted(self, options: Options, targets: Targets) -> "Examples":
-        """Return the rows with the weights of their classes, if there are such."""
-        if options.class_weight is None or not isinstance(targets, Classes):
-            return self
+    def weighted_by(self, class_weight: object, targets: Classes) -> "Examples":
+        """Return the rows with the weights of their classes."""
         own: Weights = np.ones(len(self)) if self.weight is None else self.weight
         amounts = np.bincount(self.y, own, targets.num_outputs).astype(np.float64)
-        factors = class_factors(options.class_weight, targets.labels, amounts)
+        factors = class_factors(class_weight, targets.labels, amounts)
         return Examples(self.X, self.y, np.multiply(own, factors[self.y]))
 
     def hold_out(self, fraction: float, seed: int) -> tuple["Examples", "Examples | None"]:
@@ -209,11 +220,10 @@ def read_examples(
         )
     inputs, columns = read_inputs(X, options.net, kind.estimator, None if known is None else known.columns)
     check_consistent_length(X, y)
-    weight = read_weights(sample_weight, inputs.num_rows)
-    chosen, weight = counted_rows(weight, inputs.num_rows)
-    values = np.asarray(y)
-    if chosen is not None:
-        inputs, values = inputs.take(chosen), values[chosen]
+    values, weight = np.asarray(y), None
+    if sample_weight is not None:
+        chosen, weight = counted_rows(read_weights(sample_weight, inputs.num_rows))
+        inputs, values = inputs.cut(chosen), values[chosen]
     if known is None:
         targets: Targets = kind.learn(values, options, labels)
     else:
@@ -224,7 +234,9 @@ def read_examples(
         raise ValueError("Expected at least 2 rows to fit, got n_samples=1: one row shows nothing that varies.")
     if len(examples) <= COUNTED_ROWS:
         examples = examples.in_order_of_content()
-    return examples.weighted(options, targets), Learned(columns, targets)
+    if isinstance(targets, Classes) and options.class_weight is not None:
+        examples = examples.weighted_by(options.class_weight, targets)
+    return examples, Learned(columns, targets)
 
 
 def _keys(inputs: Inputs) -> list[Array]:
@@ -237,7 +249,7 @@ def _keys(inputs: Inputs) -> list[Array]:
 
 
 def _key(column: Column) -> npt.NDArray[np.float64]:
-    """One number a row: equal where the values are."""
+    """Return a number for each row, equal where the values are."""
     values = column.values
     if column.storage in ("text", "category"):
         ranks = np.append(np.argsort(np.argsort(np.array([*column.labels, ""], dtype=object)))[:-1], -1)
@@ -250,10 +262,8 @@ def _key(column: Column) -> npt.NDArray[np.float64]:
     return numbers[:, None]
 
 
-def read_weights(sample_weight: Any, num_rows: int) -> Weights | None:
-    """One finite weight of at least 0 for each row, not all of them 0; None if there are none."""
-    if sample_weight is None:
-        return None
+def read_weights(sample_weight: object, num_rows: int) -> Weights:
+    """Read one finite weight of at least 0 for each row, not all of them 0."""
     if isinstance(sample_weight, Real):
         sample_weight = np.full(num_rows, sample_weight)
     weight = check_array(sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
@@ -271,22 +281,26 @@ def read_weights(sample_weight: Any, num_rows: int) -> Weights | None:
     return weight
 
 
-def counted_rows(weight: Weights | None, num_rows: int) -> tuple[Index | None, Weights | None]:
-    """Which rows to take, and the weights that they keep; None where nothing is to be done.
+def counted_rows(weight: Weights) -> tuple[Index, Weights | None]:
+    """Return which rows to take, and the weights that they keep, if they are not all 1.
 
     Rows of weight 0 are left out. In small tables rows of whole weights are repeated, so that everything that follows
     (bins, held-out rows, minibatches) is, to the last bit, what it would be had the table held the repeats.
     """
-    if weight is None:
-        return None, None
-    whole = bool((weight == np.floor(weight)).all()) and weight.sum() <= max(COUNTED_ROWS, num_rows)
+    whole = bool((weight == np.floor(weight)).all()) and weight.sum() <= max(COUNTED_ROWS, len(weight))
     if whole:
-        return np.repeat(np.arange(num_rows), weight.astype(np.int64)), None
+        return np.repeat(np.arange(len(weight)), weight.astype(np.int64)), None
     return np.flatnonzero(weight), weight[weight > 0]
 
 
-def class_factors(class_weight: Any, classes: npt.NDArray[Any], amounts: Weights) -> Weights:
-    """The factor on the rows of each class, of which there are such amounts: it shifts weight but adds none in all."""
+def class_factors(class_weight: object, classes: Array, amounts: Weights) -> Weights:
+    """Return the factor on the rows of each class, which shifts weight between classes and adds none in all.
+
+    Parameters
+    ----------
+    amounts
+        How many rows each class has, or what they weigh.
+    """
     if isinstance(class_weight, str) and class_weight == "balanced":
         of_class = np.divide(amounts.sum(), len(classes) * amounts, out=np.zeros_like(amounts), where=amounts > 0)
     elif isinstance(class_weight, dict):
@@ -309,7 +323,7 @@ def class_factors(class_weight: Any, classes: npt.NDArray[Any], amounts: Weights
 
 
 def held_out_rows(codes: npt.NDArray[np.int64], fraction: float, seed: int) -> tuple[Index, Index] | None:
-    """Rows to fit and rows to hold out, about that fraction of each class; None if the table is too small.
+    """Choose rows to fit and rows to hold out, about that fraction of each class; None if the table is too small.
 
     Every class keeps a row to fit.
     """

@@ -4,7 +4,7 @@ Predictions go row by row: a row has the same bits whatever other rows are asked
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,10 +12,11 @@ import numpy.typing as npt
 import torch
 from sklearn.utils.validation import check_consistent_length
 
-from svdkl.estimators.examples import Columns, Inputs, Learned, NumberRows, TableLike, read_inputs
+from svdkl.estimators.examples import Columns, Inputs, Learned, NumberRows, TableLike, encode, read_inputs
 from svdkl.estimators.options import Options
 from svdkl.estimators.quantiles import draw, quantiles
 from svdkl.estimators.targets import Array, Classes, Reals, Targets
+from svdkl.gp.additive import HeadState
 from svdkl.gp.prediction import predictive_moments, predictive_probabilities
 from svdkl.model import SVDKL
 from svdkl.shapes import Tensor
@@ -46,6 +47,27 @@ class RowUncertainty(NamedTuple):
     ood_score: Floats  # (rows,): low for rows like those of training, 1 for rows unlike them
 
 
+class SharedState(NamedTuple):
+    """What all rows share in a prediction, and the marks of the numbers that it was computed from.
+
+    A model that somebody trains further has other marks, and its state is computed anew.
+    """
+
+    state: HeadState | None
+    marks: tuple[tuple[int, int], ...]
+
+    @classmethod
+    @torch.inference_mode()
+    def of(cls, model: SVDKL) -> "SharedState":
+        """Compute the state of a model."""
+        return cls(model.state(), _marks(model))
+
+
+def _marks(model: SVDKL) -> tuple[tuple[int, int], ...]:
+    """Return where each tensor of the head lies, and how often it was written to."""
+    return tuple((tensor.data_ptr(), tensor._version) for tensor in model.head.state_dict(keep_vars=True).values())
+
+
 @dataclass(frozen=True, eq=False)
 class Fitted:
     """A fitted model and what was learned beside it.
@@ -68,6 +90,8 @@ class Fitted:
         The seed by which rows were held out; None for streamed tables, whose rows are held out as they are read.
     seconds_waited
         How long the training of a streamed table has waited for rows.
+    shared
+        What all predictions share, computed once.
     """
 
     options: Options
@@ -80,6 +104,10 @@ class Fitted:
     num_rows_seen: int
     split_seed: int | None = None
     seconds_waited: float = 0.0
+    shared: "SharedState" = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shared", SharedState.of(self.model))
 
     @property
     def columns(self) -> Columns:
@@ -168,14 +196,10 @@ class Fitted:
             return X
         return read_inputs(X, self.options.net, self.targets.estimator, self.columns)[0]
 
-    def encode(self, inputs: Inputs) -> Tensor:
-        """Turn opened rows into the network's inputs."""
-        return encode(self.encoder, inputs)
-
-    @torch.inference_mode()
-    def _state(self) -> Any:
-        """Compute what all rows share."""
-        return self.model.state()
+    def _state(self) -> HeadState | None:
+        """Return what all rows share."""
+        current = self.shared.marks == _marks(self.model)
+        return self.shared.state if current else SharedState.of(self.model).state
 
     def _predict(
         self, X: TableLike, function: Callable[..., Sequence[Tensor]], beside: Tensor | None = None
@@ -188,17 +212,9 @@ class Fitted:
         blocks = []
         for start in range(0, inputs.num_rows, ENCODED_ROWS):
             stop = min(inputs.num_rows, start + ENCODED_ROWS)
-            x = self.encode(inputs.part(start, stop))
+            x = encode(self.encoder, inputs.part(start, stop))
             blocks.append(_in_equal_parts(function, device, *([x] if beside is None else [x, beside[start:stop]])))
         return [np.concatenate(columns) for columns in zip(*blocks, strict=True)]
-
-
-def encode(encoder: TabularEncoder | None, inputs: Inputs) -> Tensor:
-    """Turn opened rows into a network's inputs; without an encoder, the network reads the numbers themselves."""
-    if isinstance(inputs, NumberRows):
-        return torch.from_numpy(np.require(inputs.array, requirements=["C", "W"]))  # torch warns of read-only arrays
-    assert encoder is not None
-    return encoder.transform(inputs)
 
 
 @torch.inference_mode()
@@ -212,11 +228,8 @@ def _in_equal_parts(
     parts: list[list[Tensor]] = []
     for part in zip(*(tensor.split(ROWS_AT_ONCE) for tensor in tensors), strict=True):
         size = len(part[0])
-        results = function(*(_filled(tensor).to(device) for tensor in part))
+        if size < ROWS_AT_ONCE:
+            part = tuple(torch.cat([t, t[-1:].expand(ROWS_AT_ONCE - size, *t.shape[1:])]) for t in part)
+        results = function(*(tensor.to(device) for tensor in part))
         parts.append([result[:size].cpu().double() for result in results])
     return [torch.cat(columns).numpy() for columns in zip(*parts, strict=True)]
-
-
-def _filled(part: Tensor) -> Tensor:
-    missing = ROWS_AT_ONCE - len(part)
-    return torch.cat([part, part[-1:].expand(missing, *part.shape[1:])]) if missing else part

@@ -13,10 +13,18 @@ from typing import Any
 import torch
 from sklearn.utils import check_random_state
 
-from svdkl.estimators.building import build_head, build_net, choose_device, features_of
-from svdkl.estimators.defaults import MANY_ROWS, head_options, network_options, training_config
-from svdkl.estimators.examples import Examples, Learned, TableLike, read_examples
-from svdkl.estimators.fitted import Fitted, encode
+from svdkl.estimators.building import (
+    MANY_ROWS,
+    build_head,
+    build_net,
+    choose_device,
+    features_of,
+    head_options,
+    network_options,
+    training_config,
+)
+from svdkl.estimators.examples import Examples, Learned, TableLike, encode, read_examples
+from svdkl.estimators.fitted import Fitted
 from svdkl.estimators.options import Options, plain
 from svdkl.estimators.targets import Targets
 from svdkl.tables.encoder import TabularEncoder
@@ -52,6 +60,8 @@ class TrainingSet:
         out.
     holds_out
         Whether rows are held out.
+    config
+        The training that the options describe for these rows.
     split_seed
         The seed by which they were.
     """
@@ -62,15 +72,8 @@ class TrainingSet:
     source: Source
     held_out: Rows
     holds_out: bool
-    seed: int
+    config: TrainingConfig
     split_seed: int | None = None
-    epoch_rows: int | None = None
-
-    @property
-    def config(self) -> TrainingConfig:
-        """The training that the options describe for these rows."""
-        task, rows = self.learned.targets.task, self.source.num_rows
-        return training_config(self.options, task, rows, self.holds_out, self.seed, self.epoch_rows)
 
 
 def prepare_table(
@@ -118,7 +121,8 @@ def prepare_table(
         encoder = known.encoder
     rows = to_rows(options, learned, encoder, examples)
     held_rows = rows if held is None else to_rows(options, learned, encoder, held)
-    return TrainingSet(options, learned, encoder, InMemory(rows), held_rows, held is not None, seed, split_seed)
+    config = training_config(options, learned.targets.task, len(rows), held is not None, seed)
+    return TrainingSet(options, learned, encoder, InMemory(rows), held_rows, held is not None, config, split_seed)
 
 
 def _rows_of(eval_set: object) -> tuple[Any, Any, Any]:
@@ -164,7 +168,7 @@ def fit_model(
         things stood at the best epochs of a stage.
     """
     options, config, targets = given.options, given.config, given.learned.targets
-    history = _history_beside(checkpoint)
+    history = History() if checkpoint is None else _history_beside(checkpoint)
     with _seeded(options, config) as report:
         own = options.net is not None
         num_features = features_of(options.net, given.held_out.x[:1]) if own else options.num_features
@@ -279,10 +283,8 @@ def _try_encodings(given: TrainingSet, config: TrainingConfig, network: dict[str
 # --------------------------------------------------------------------------------------------- what is kept of a fit
 
 
-def read_checkpoint(checkpoint: object, warm: bool = False) -> Path | None:
-    """Return the file that a caller names to keep the state of a fit, if there is one."""
-    if checkpoint is None:
-        return None
+def read_checkpoint(checkpoint: object, warm: bool = False) -> Path:
+    """Return the file that a caller names to keep the state of a fit."""
     if not isinstance(checkpoint, str | os.PathLike) or Path(checkpoint).is_dir():
         raise ValueError(
             f"Expected checkpoint to be the path of a file, got {str(checkpoint)!r}: name one, in a folder that need "
@@ -315,9 +317,9 @@ def facts_of(given: TrainingSet, config: TrainingConfig, network: dict[str, Any]
     return {name: plain(value) for name, value in facts.items()}
 
 
-def _history_beside(checkpoint: Path | None) -> History:
-    """Return a history that is kept in a file beside the checkpoint, if there is one."""
-    if checkpoint is None or not joined().first:
+def _history_beside(checkpoint: Path) -> History:
+    """Return a history that the first worker keeps in a file beside the checkpoint."""
+    if not joined().first:
         return History()
     path = checkpoint.with_name(HISTORY)
     if not checkpoint.exists():

@@ -134,20 +134,26 @@ def _are_weights(value: object) -> bool:
     return value is None or value == "balanced"
 
 
-def _are_sizes(value: object) -> bool:
-    return value == "auto" or (isinstance(value, list) and all(is_whole(size, 1) for size in value))
+def _are_whole(value: object) -> bool:
+    return isinstance(value, list) and all(is_whole(part, 1) for part in value)
 
 
-def _are_points(value: object) -> bool:
-    return is_whole(value, 1) or (isinstance(value, list) and all(is_whole(size, 1) for size in value))
+def _is_module(value: object) -> bool:
+    torch = sys.modules.get("torch")  # a module can only come from a program that has loaded torch
+    return torch is not None and isinstance(value, torch.nn.Module)
 
 
 FLAG = Kind(" ", "true or false", lambda value: isinstance(value, bool))
 WORD = Kind("NAME", "a name", lambda value: isinstance(value, str) and bool(value))
-SIZES = Kind("N,N,...", "'auto' or the sizes of layers, such as (512, 512)", _are_sizes, _sizes)
-POINTS = Kind("N", "a whole number of at least 1, or one for each axis", _are_points, _whole_number)
+SIZES = Kind(
+    "N,N,...", "'auto' or the sizes of layers, such as (512, 512)", lambda v: v == "auto" or _are_whole(v), _sizes
+)
+POINTS = Kind(
+    "N", "a whole number of at least 1, or one for each axis", lambda v: is_whole(v, 1) or _are_whole(v), _whole_number
+)
 WEIGHTS = Kind("NAME", "None, 'balanced' or weights such as {'yes': 2, 'no': 1}", _are_weights, _class_weights)
-ANYTHING = Kind("NAME", "anything", lambda value: True)  # what is checked where torch is known
+NET = Kind("NAME", "a torch module or None", lambda value: value is None or _is_module(value))
+ANYTHING = Kind("NAME", "anything", lambda value: True)  # checked where it is used
 
 
 def _option(
@@ -222,7 +228,7 @@ class Options:
     )
     normalise: bool = _option(False, FLAG, NETWORK, "Normalise the hidden layers.", builds=True)
     residual: bool = _option(False, FLAG, NETWORK, "Add each layer to what it was given.", builds=True)
-    net: Any = _option(None, ANYTHING, builds=True)
+    net: Any = _option(None, NET, builds=True)
     gps: str = _option(
         "features",
         choice("features", "outputs"),

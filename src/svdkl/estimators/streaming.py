@@ -10,14 +10,13 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from svdkl.estimators.building import choose_device
-from svdkl.estimators.examples import Learned, Weights, class_factors, read_examples
-from svdkl.estimators.fitted import encode
+from svdkl.estimators.building import choose_device, training_config
+from svdkl.estimators.examples import Learned, Weights, class_factors, encode, read_examples
 from svdkl.estimators.fitting import TrainingSet, draw_seed, to_rows
 from svdkl.estimators.options import Options
 from svdkl.estimators.targets import Classes, Targets
 from svdkl.tables.encoder import TabularEncoder
-from svdkl.tables.parquet_files import ParquetFiles, chosen_names, plain_column
+from svdkl.tables.parquet_files import ParquetFiles, chosen_names, values_of
 from svdkl.tables.table import open_table
 from svdkl.training.batches import Rows
 from svdkl.training.distributed import joined
@@ -68,7 +67,7 @@ def open_stream(
         replace(options, class_weight=None),  # what a class weighs depends on all rows, not on the sample
         kind,
         found.sample.select(features),
-        target_of(found.sample, target),
+        values_of(found.sample, target),
         labels=labels,
     )
     learned = learned._replace(targets=learned.targets.scaled_to(sample.y, sample.weight))
@@ -91,21 +90,8 @@ def open_stream(
     )
     holds_out = len(found.held_out) > 0
     held = to_batch(found.held_out) if holds_out else to_rows(options, learned, encoder, sample)
-    return TrainingSet(
-        options,
-        learned,
-        encoder,
-        source,
-        held.to(source.device),
-        holds_out,
-        seed,
-        epoch_rows=source.epoch_rows,
-    )
-
-
-def target_of(table: pa.Table, target: str) -> Any:
-    """Return the target column as an array."""
-    return plain_column(table.column(target)).to_numpy()
+    config = training_config(options, learned.targets.task, source.num_rows, holds_out, seed, source.epoch_rows)
+    return TrainingSet(options, learned, encoder, source, held.to(source.device), holds_out, config)
 
 
 def _class_factors(options: Options, targets: Targets, counts: dict[Any, int]) -> Weights | None:
@@ -125,7 +111,7 @@ def _to_batch(
     table: pa.Table,
 ) -> Rows:
     """Turn a part of the files into rows to train on."""
-    y = learned.targets.encode(target_of(table, target))
+    y = learned.targets.encode(values_of(table, target))
     weight = None if factors is None else torch.tensor(factors[y], dtype=torch.float32)
     x = encode(encoder, open_table(table.select(features)))
     return Rows(x, learned.targets.to_tensor(y), weight)

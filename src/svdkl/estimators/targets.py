@@ -37,7 +37,7 @@ class Classes:
     @classmethod
     def learn(cls, y: object, options: Options, labels: object = None) -> "Classes":
         """Find the labels that targets have, or take those that are to come."""
-        found = np.unique(_checked_labels(y) if labels is None else _read_labels(labels))
+        found = np.unique(_read_labels(y if labels is None else labels))
         if len(found) < 2:
             raise ValueError(
                 f"Expected at least 2 classes, got 1 class, {found.tolist()[0]!r}: there is nothing to tell apart."
@@ -51,7 +51,7 @@ class Classes:
 
     def encode(self, y: object) -> Array:
         """Turn labels into class numbers 0..C-1, (N,)."""
-        y = _checked_labels(y)
+        y = _read_labels(y)
         known = np.isin(y, self.labels)
         if not known.all():
             raise ValueError(
@@ -192,20 +192,15 @@ class Reals:
 Targets = Classes | Reals
 
 
-def _checked_labels(y: object) -> Array:
-    labels = _read_labels(y)
-    assert_all_finite(labels, input_name="y")
-    check_classification_targets(labels)
-    return labels
-
-
 def _read_labels(labels: object) -> Array:
-    """Read labels as an array; those that are Python objects are all there, and all of them text or none."""
+    """Read labels as an array: none is missing, and all of them are text or none."""
     array = np.asarray(labels)
     if array.dtype.kind == "T":
         array = array.astype(object)
     array = column_or_1d(array, warn=True)
     if array.dtype.kind != "O":
+        assert_all_finite(array, input_name="y")
+        check_classification_targets(array)
         return array
     column = read_array("y", array)
     if column.missing is not None:
@@ -215,6 +210,7 @@ def _read_labels(labels: object) -> Array:
         )
     if column.storage == "text" and not all(isinstance(label, str) for label in array.tolist()):
         raise ValueError("Expected labels of one kind, got text beside other values: convert all of them to text.")
+    check_classification_targets(array)
     return array
 
 

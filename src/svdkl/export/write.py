@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from svdkl.errors import first_line, version_of
 from svdkl.estimators.base import DeepKernelEstimator
-from svdkl.estimators.examples import TableLike
+from svdkl.estimators.examples import TableLike, encode
 from svdkl.estimators.fitted import Fitted
 from svdkl.export.graph import FrozenPredictor
 from svdkl.export.verify import BATCH_SIZES, INPUT, largest_difference, open_export, repeated, synthetic_rows
@@ -93,7 +93,7 @@ def export_model(
         )
     if format == "onnx":
         _require_onnx()
-    rows = synthetic_rows(fitted) if X is None else fitted.encode(fitted.read(X))
+    rows = synthetic_rows(fitted) if X is None else encode(fitted.encoder, fitted.read(X))
     rows = rows.float()  # the file's input type, also for networks that take images as bytes
     checked_on = f"{len(rows):,} {'random' if X is None else 'given'} rows"
     with folder_put_in_place(folder) as new:

@@ -20,7 +20,7 @@ from svdkl.training.averaging import Average
 from svdkl.training.batches import Rows, rows_at_once
 from svdkl.training.checkpoint import Snapshot, optimiser_tensors, restore_optimiser
 from svdkl.training.distributed import ALONE, WorkerGroup
-from svdkl.training.guard import snapshot
+from svdkl.training.optimisers import snapshot
 
 AS_IS, SCALED = "as it is", "scaled"
 # Temperatures from 0.37 to 4.5: two deviations of their prior below 1, and three above, where networks are.

@@ -17,8 +17,7 @@ from svdkl.model import SVDKL
 from svdkl.shapes import Float, Tensor
 from svdkl.training.batches import Rows, map_rows
 from svdkl.training.config import EvidenceConfig, TrainingConfig
-from svdkl.training.guard import Guard
-from svdkl.training.optimisers import make_optimiser, rate_factor, set_rates
+from svdkl.training.optimisers import Guard, make_optimiser, rate_factor, set_rates
 
 SMALLEST_VARIANCE = 1e-8  # of standardised targets: single precision tells no smaller residuals apart
 

@@ -20,9 +20,8 @@ from svdkl.training.best_epochs import AS_IS, Progress, Score, Standing, held_ou
 from svdkl.training.checkpoint import Checkpoint, Snapshot
 from svdkl.training.config import TrainingConfig
 from svdkl.training.distributed import WorkerGroup, joined
-from svdkl.training.guard import Guard
 from svdkl.training.history import Epoch, History
-from svdkl.training.optimisers import Group, choose_groups, make_optimiser, rate_factor, set_rates
+from svdkl.training.optimisers import Group, Guard, choose_groups, make_optimiser, rate_factor, set_rates
 
 
 @dataclass(frozen=True)

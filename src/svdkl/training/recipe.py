@@ -17,11 +17,10 @@ from svdkl.training.checkpoint import Checkpoint, Snapshot
 from svdkl.training.config import JOINT, NETWORK, WITH_HEAD, TrainingConfig
 from svdkl.training.distributed import joined
 from svdkl.training.evidence import fit_held_out_evidence
-from svdkl.training.guard import snapshot
 from svdkl.training.history import Epoch, History
 from svdkl.training.linear_head import LinearHead
 from svdkl.training.loop import Stage, run_stage
-from svdkl.training.optimisers import parameter_groups
+from svdkl.training.optimisers import parameter_groups, snapshot
 from svdkl.training.warm_start import start_from_linear
 
 LAYER = "head.mixing."  # where a model's state has the last layer, and the mixing that starts equal to it

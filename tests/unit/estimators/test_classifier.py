@@ -20,7 +20,7 @@ from sklearn.exceptions import NotFittedError
 from torch import nn
 
 from svdkl import SVDKLClassifier, SVDKLRegressor
-from svdkl.estimators.defaults import network_options, training_config
+from svdkl.estimators.building import network_options, training_config
 from svdkl.estimators.examples import held_out_rows
 from svdkl.estimators.options import Options
 from svdkl.training import recipe as recipe_module

@@ -6,7 +6,7 @@ import torch
 from refusals import refused
 
 from svdkl import SVDKLRegressor
-from svdkl.estimators.defaults import training_config
+from svdkl.estimators.building import training_config
 from svdkl.estimators.dry_run import plan_fit
 from svdkl.estimators.fitting import trial_epochs
 from svdkl.estimators.options import Options

@@ -120,7 +120,7 @@ def test_frozen_moments_are_the_models(likelihood):
 
 
 def test_features_far_out_are_bounded_alike(classifier):
-    model, frozen = classifier.model_.head.gps, FrozenPredictor(classifier.fitted_).head
+    model, frozen = classifier.model_.head, FrozenPredictor(classifier.fitted_).head
     h = torch.tensor([0.0, 1e-30, -1e-3, 1.0, -30.0, 1e4, -1e20, 3e38])[:, None].expand(-1, 4)
     torch.testing.assert_close(frozen.bounding(h), model.bounding(h), rtol=0, atol=1e-6)
 

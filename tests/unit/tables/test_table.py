@@ -114,6 +114,20 @@ def test_views_of_views(kind: str) -> None:
     assert values(whole.part(2, 8).take(index(5, 0))) == of_rows(values(whole), (7, 2))
 
 
+@each_table
+def test_rows_that_are_cut_out_are_converted_on_their_own(kind: str, conversions: Counter) -> None:
+    whole = open_table(TABLES[kind](None))
+    cut = whole.cut(index(7, 3, 3))
+    assert values(cut) == values(open_table(TABLES[kind]([7, 3, 3])))
+    assert set(conversions.values()) == {6}  # three rows of either table
+    assert values(whole.take(index(5, 4, 1)).cut(index(2, 0))) == of_rows(values(whole), (1, 5))
+
+
+def test_values_of_rows_that_were_cut_off_do_not_matter() -> None:
+    table = open_table([[np.inf, "word"], [1.0, 2], [3.0, 4]]).cut(index(1, 2))
+    assert [table.column(place).storage for place in range(2)] == ["number", "number"]
+
+
 @pytest.mark.parametrize("rows", [[], [2]])
 def test_views_with_few_rows_may_be_empty(rows: list[int]) -> None:
     view = open_table(arrow()).take(index(*rows))

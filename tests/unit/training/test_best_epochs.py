@@ -19,9 +19,9 @@ from svdkl.training import recipe
 from svdkl.training.batches import InMemory, Rows
 from svdkl.training.best_epochs import AS_IS, SCALED, held_out_score
 from svdkl.training.config import TrainingConfig
-from svdkl.training.guard import snapshot
 from svdkl.training.history import History
 from svdkl.training.loop import Stage, run_stage
+from svdkl.training.optimisers import snapshot
 from svdkl_research.add_head import to_scale, watched, with_head
 from svdkl_research.rivals.networks import NetworkClassifier
 from svdkl_research.rivals.temperature import TemperedClassifier

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from scipy.optimize import minimize_scalar
 
+from svdkl.estimators.examples import encode
 from svdkl.shapes import Tensor
 from svdkl.training.batches import map_inputs
 from svdkl.training.linear_head import LinearHead
@@ -101,7 +102,7 @@ class LaplaceClassifier(Refined, ClassBaseline):
 
     def _features(self, X: Inputs) -> Tensor:
         fitted = self.network.estimator.fitted_
-        x, net = fitted.encode(fitted.read(X)), fitted.model.net.eval()
+        x, net = encode(fitted.encoder, fitted.read(X)), fitted.model.net.eval()
         device = next(net.parameters()).device
         h = map_inputs(x, lambda block: net(block.to(device)).cpu()).double()
         return torch.cat([h, h.new_ones(len(h), 1)], 1)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from svdkl.estimators.examples import Inputs
+from svdkl.estimators.examples import Inputs, encode
 from svdkl.estimators.fitted import Fitted
 from svdkl.gp.head import GPHead
 from svdkl.gp.interpolation import locate
@@ -174,7 +174,7 @@ class Driver(NamedTuple):
 def features_of(fitted: Fitted, rows: Inputs) -> Tensor:
     """Compute the features h = net(x) of rows."""
     net, device = fitted.model.net, next(fitted.model.parameters()).device
-    return torch.cat([net(part.to(device)) for part in fitted.encode(rows).split(BATCH)])
+    return torch.cat([net(part.to(device)) for part in encode(fitted.encoder, rows).split(BATCH)])
 
 
 @torch.inference_mode()
