@@ -1,16 +1,19 @@
 """GPs on a network that is finished: equal to training by recipe="dnn_gp" from the start."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
 from refusals import refused
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, make_classification
 
 from svdkl import SVDKLClassifier, SVDKLRegressor
 from svdkl.estimators.fitted import Fitted
 from svdkl.estimators.fitting import prepare_table
 from svdkl.estimators.options import Options
 from svdkl.estimators.targets import Classes, Reals
+from svdkl.metrics.temperature import Temperature
 from svdkl.training.config import TrainingConfig
 from svdkl_research.add_head import fit_to_scale, with_head
 
@@ -81,3 +84,23 @@ def test_a_head_needs_a_plain_network():
     X, y = load_iris(return_X_y=True)
     model = SVDKLClassifier(recipe="dnn_plus", **SMALL).fit(X, y)
     refused(lambda: with_head(model.fitted_, X, y, (X, y)), "dnn_plus")
+
+
+def test_a_temperature_is_put_on_the_epoch_that_it_finds_best():
+    """The network is too sure long before it has learned all, so that the two epochs differ."""
+    X, y = make_classification(1200, 20, n_informative=5, n_classes=3, flip_y=0.2, random_state=0)
+    held_out = X[700:], y[700:]
+    options = {**SMALL, "hidden": (64, 64), "dropout": 0.0, "learning_rate_init": 5e-3, "max_iter": 18}
+    given = prepare_table(Options.of({**options, "recipe": "dnn"}), Classes, X[:700], y[:700], eval_set=held_out)
+    plain, scaled = fit_to_scale(given)
+    best = {name: min(getattr(epoch, name) for epoch in plain.history) for name in ("held_out_nlp", "scaled_nlp")}
+    chances = plain.probabilities(held_out[0])[np.arange(500), held_out[1]]
+    assert -np.log(chances).mean() == pytest.approx(best["held_out_nlp"], abs=1e-5)
+    temperature = Temperature()
+    p = scaled.probabilities(held_out[0])
+    assert -np.log(p[np.arange(500), held_out[1]]).mean() > best["held_out_nlp"] + 1e-3  # as it is, that one is worse
+    temperature.fit(p, held_out[1])
+    prior = 0.5 * (math.log(temperature.value) / 0.5) ** 2 / 500
+    after = temperature.apply(p)[np.arange(500), held_out[1]]
+    assert prior - np.log(after).mean() == pytest.approx(best["scaled_nlp"], abs=1e-4)
+    assert kept(plain) < kept(scaled)
