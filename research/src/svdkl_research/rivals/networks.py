@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from svdkl.estimators.classifier import SVDKLClassifier
-from svdkl.estimators.defaults import training_config
+from svdkl.estimators.building import training_config
 from svdkl.estimators.fitted import Fitted
 from svdkl.estimators.fitting import draw_seed, prepare_table
 from svdkl.estimators.options import Options
