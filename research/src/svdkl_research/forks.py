@@ -12,8 +12,7 @@ from typing import Any
 
 import torch
 
-from svdkl.estimators.building import features_of
-from svdkl.estimators.building import network_options
+from svdkl.estimators.building import features_of, network_options
 from svdkl.estimators.fitting import TrainingSet, WhatIsSaved, facts_of
 from svdkl.estimators.options import Options
 from svdkl.training.checkpoint import Checkpoint, Snapshot
