@@ -1,6 +1,6 @@
-"""The command line: one file a command, which parses, calls and prints.
+"""The command line: each command is a file that parses, calls and prints.
 
-What a command calls is imported when it is called, so that no ``--help`` waits for torch and scikit-learn.
+Functions that need torch are imported when a command calls them, so that no ``--help`` waits for it.
 """
 
 from typing import TYPE_CHECKING

@@ -17,12 +17,12 @@ from svdkl.estimators.fitted import Fitted
 from svdkl.nets.images import reads_bytes
 
 SUFFIX = ".npz"
-NAMES = (("x_test", "y_test"), ("x", "y"))  # of images and labels; the first that are there
+NAMES = (("x_test", "y_test"), ("x", "y"))  # of images and their labels; the first pair that a file has counts
 IMAGES_AT_ONCE = 10_000
 
 
 class ImageRows:
-    """The images of a file, as a model takes them, and their labels.
+    """The images of a file, in the shape that a model takes, and their labels.
 
     Pixels stay what they are, since a model says nothing of the scale that it was fitted on.
 
@@ -51,7 +51,7 @@ class ImageRows:
             )
 
     def batches(self, beside: Sequence[str] = ()) -> Iterator[tuple[Array, Any]]:
-        """Go through the images part by part; nothing stands beside them, as columns do beside those of a table."""
+        """Go through the images part by part; they have no other columns."""
         for start in range(0, len(self.images), IMAGES_AT_ONCE):
             yield self.images[start : start + IMAGES_AT_ONCE], None
 
@@ -108,6 +108,6 @@ def _checked(path: Path, name: str, images: Array) -> Array:
             f"Expected {name!r} in {path} to be images (N, K, H, W) or (N, H, W) of numbers, got {images.dtype} of "
             f"shape {images.shape}: bring them into that form."
         )
-    if not (np.abs(images) <= np.finfo(np.float32).max).all():  # nor where they are NaN
+    if not (np.abs(images) <= np.finfo(np.float32).max).all():  # false for NaN, too
         raise ValueError(f"Expected finite pixels in {name!r} of {path}, got NaN or infinity: leave those images out.")
     return images

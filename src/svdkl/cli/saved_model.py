@@ -1,4 +1,4 @@
-"""A model in a folder, opened for a command: its network, what is known of its training, and rows for it."""
+"""A saved model: loaded, with a network of the user's own if need be, and given files of rows."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from svdkl.estimators.fitted import Fitted
 
 
 class SavedModel(NamedTuple):
-    """A model, and what the run that trained it wrote down: nothing, if a program has saved it."""
+    """A model and the facts of the run that trained it; a model that a program has saved has none."""
 
     fitted: Fitted
     facts: dict[str, Any]
@@ -49,24 +49,23 @@ class SavedModel(NamedTuple):
             return ImageRows(self.fitted, path)
         if path.name.lower().endswith(SUFFIX):
             raise ValueError(f"Expected a table for a model of tables, got images in {path}: give it rows of a table.")
-        trained_on = self.facts.get("target")
-        target = columns.get("target") or trained_on
+        target = columns.get("target") or self.facts.get("target")
         if with_targets and not target:
             raise ValueError("Expected --target COL, since the model does not tell what it was trained on, got none.")
-        known = {str(trained_on), *self.facts.get("dropped", ())}
-        for names in columns.values():
+        known: set[str] = set()
+        for names in (self.facts.get("target"), self.facts.get("dropped"), *columns.values()):
             known.update([names] if isinstance(names, str) else names or ())
-        return TableRows(self.fitted, path, str(target), known, ignore_extra)
+        return TableRows(self.fitted, path, str(target or ""), known, ignore_extra)
 
 
 def open_model(path: Path, net: str | None = None) -> SavedModel:
-    """Load the model in a folder; ``net`` is MODULE:NAME of what makes the user's own network."""
+    """Load the model in a folder; ``net`` is the MODULE:NAME of a maker of the user's own network."""
     fitted = run_folder.load_model(path, None if net is None else network_maker(net))
     return SavedModel(fitted, run_folder.read_facts(path))
 
 
 def network_maker(name: str) -> Callable[[], nn.Module]:
-    """Return a function that makes the network; the module is imported when it is called."""
+    """Return a function that imports MODULE and makes the network by calling NAME."""
     module, colon, attribute = name.partition(":")
     if not (module and colon and attribute):
         raise ValueError(f"Expected --net MODULE:NAME, such as svdkl.nets.convnet:LeNet, got {name!r}.")
@@ -76,7 +75,7 @@ def network_maker(name: str) -> Callable[[], nn.Module]:
 def _make(name: str, module: str, attribute: str) -> nn.Module:
     here = str(Path.cwd())
     if here not in sys.path:
-        sys.path.append(here)  # last: a file of the user's must not stand in for a library's
+        sys.path.append(here)  # last, since no file of the user's may hide a library
     try:
         found = import_module(module)
     except (Exception, SystemExit) as error:  # the user's own code may fail in any way

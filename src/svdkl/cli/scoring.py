@@ -1,4 +1,4 @@
-"""What a model says of the rows of a file: as tables to write, or as metrics beside the targets."""
+"""Predictions of the rows of a file: as tables to write, or scored by their targets."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -62,7 +62,7 @@ def _scores(fitted: Fitted, p: Array, y: Array) -> Scores:
 
 
 def _slices(by: str, values: list[Any]) -> dict[str, Array]:
-    """Return the places of each value."""
+    """Return the rows of each value."""
     texts = np.array([MISSING if value is None else str(value) for value in values], object)
     distinct = sorted(set(texts.tolist()))
     if len(distinct) > MOST_SLICES:
@@ -84,7 +84,7 @@ def tables_of_predictions(
     uncertainty
         Whether the parts of the uncertainty come last.
     levels
-        Of the quantiles, for real targets.
+        The levels of the quantiles that are added to real predictions.
     """
     for X, beside in rows.batches(copied):
         predicted = _columns(rows.fitted, X, np.array(levels))

@@ -1,4 +1,4 @@
-"""The rows of a table in a file, held against the columns and the targets of a model."""
+"""A table in a file, whose columns and targets are checked against those of a model."""
 
 import warnings
 from collections.abc import Collection, Iterator, Sequence
@@ -37,16 +37,16 @@ class Rows(NamedTuple):
 
 
 class TableRows:
-    """A table that has all columns that a model needs, and perhaps others that are known.
+    """A table in a file, with all columns that a model needs.
 
     Parameters
     ----------
     target
         The column of the targets, for :meth:`with_targets`.
     known
-        Columns that may stand beside those of the model: its target, and what options name.
+        Names of further columns that the table may have.
     ignore_extra
-        Whether all others may stand there too.
+        Whether it may have all others, too.
     """
 
     def __init__(self, fitted: Fitted, path: Path, target: str, known: Collection[str], ignore_extra: bool) -> None:
@@ -73,13 +73,13 @@ class TableRows:
             say(f"Ignored columns that the model does not know: {listed(extra)}.")
 
     def batches(self, beside: Sequence[str] = ()) -> Iterator[tuple[pa.Table, pa.Table]]:
-        """Go through tables of the model's columns, in its order, and of other columns beside them."""
+        """Go through the table part by part: the model's columns in its order, and some others."""
         wanted = [*self.features, *(name for name in dict.fromkeys(beside) if name not in self.features)]
         for table in self.file.batches(wanted):
             yield table.select(self.features), table.select(list(dict.fromkeys(beside)))
 
     def with_targets(self, by: str | None = None) -> Iterator[Rows]:
-        """Go through the rows that have a target, with a warning at the end if others were left out.
+        """Go through the rows that have a target; a warning at the end counts the others.
 
         Parameters
         ----------
@@ -129,7 +129,7 @@ def _class_numbers(classes: Classes, column: pa.ChunkedArray | pa.Array) -> Arra
 
 
 def _real_numbers(target: str, column: pa.ChunkedArray | pa.Array) -> Array:
-    """Return a target of numbers, or refuse what is none."""
+    """Return targets as finite numbers, or refuse them."""
     try:
         numbers = column.cast(pa.float64()).to_numpy()
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:

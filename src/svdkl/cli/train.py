@@ -1,4 +1,4 @@
-"""``svdkl train``: a model from a table."""
+"""``svdkl train``: train a model on a table, or say what that would cost."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -22,7 +22,7 @@ from svdkl.cli.output import (
 from svdkl.cli.request import as_options, read_request
 from svdkl.cli.workers import launch
 
-SHOWN_CLASSES = 20  # of a plan: as many as a screen has room for
+SHOWN_CLASSES = 20  # in a dry run: as many as a screen has room for
 
 
 @as_options
@@ -88,7 +88,7 @@ def train(
 
 
 def _run(prepared: Any) -> dict[str, Any]:
-    """Train, say what was left out, and return the facts of the run."""
+    """Train, name the columns that were left out, and return the facts of the run."""
     out = prepared.config.out
     made = [folder for folder in (out, *out.parents) if not folder.exists()]
     try:
@@ -104,12 +104,12 @@ def _run(prepared: Any) -> dict[str, Any]:
         raise InterruptedRun(f"Interrupted: {kept}.") from None
     finally:
         for folder in made:
-            with suppress(OSError):  # not empty: the run has left something
+            with suppress(OSError):  # it is not empty, since the run has left something
                 folder.rmdir()
 
 
 def _tell_ignored(fitted: Any) -> None:
-    """Warn in one line of columns that hold nothing to learn from."""
+    """Warn of columns that hold nothing to learn from."""
     ignored = [column for column in fitted.encoder.schema.columns if column.kind == "ignored"]
     if ignored:
         names = listed([f"{column.name} ({column.reason})" for column in ignored])

@@ -1,7 +1,7 @@
 """A training run from a file to a folder: by one worker, or by each worker of a group alike.
 
-The folder holds ``model/`` (see :meth:`save`), ``run.json`` with the facts and ``history.jsonl`` with the epochs; while
-the run is on, ``checkpoint.safetensors``, from which a run that was cut off goes on.
+The folder holds the saved ``model/``, ``run.json`` with the facts and ``history.jsonl`` with the epochs; while the run
+is on, ``checkpoint.safetensors``, from which a run that was cut off goes on.
 """
 
 import datetime
@@ -124,16 +124,16 @@ class Prepared:
             self._check_target(kind)
         return kind
 
-    def _check_target(self, task: type[Targets]) -> None:
+    def _check_target(self, kind: type[Targets]) -> None:
         """Refuse a target that does not suit the task that was asked for."""
         config = self.config
-        kind = self.file.schema.field(config.target).type
-        numbers = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-        if task is Reals and not numbers and not pa.types.is_boolean(kind):
+        found = self.file.schema.field(config.target).type
+        numbers = pa.types.is_integer(found) or pa.types.is_floating(found) or pa.types.is_decimal(found)
+        if kind is Reals and not numbers and not pa.types.is_boolean(found):
             raise ValueError(
-                f"Expected numbers in the target {config.target!r} for regression, got {kind}: name another --target."
+                f"Expected numbers in the target {config.target!r} for regression, got {found}: name another --target."
             )
-        if task is Classes and pa.types.is_floating(kind):
+        if kind is Classes and pa.types.is_floating(found):
             for column in self.target_parts():
                 broken = column.filter(pc.and_(pc.is_finite(column), pc.not_equal(column, pc.floor(column))))
                 if len(broken):
