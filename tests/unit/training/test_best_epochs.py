@@ -14,9 +14,6 @@ from tolerances import close
 from torch import nn
 
 from svdkl import SVDKLClassifier
-from svdkl.estimators.fitting import prepare_table
-from svdkl.estimators.options import Options
-from svdkl.estimators.targets import Classes
 from svdkl.metrics.temperature import Temperature
 from svdkl.training import recipe
 from svdkl.training.batches import InMemory, Rows
@@ -25,7 +22,7 @@ from svdkl.training.config import TrainingConfig
 from svdkl.training.history import History
 from svdkl.training.loop import Stage, run_stage
 from svdkl.training.optimisers import snapshot
-from svdkl_research.add_head import fit_to_scale, with_head
+from svdkl_research.add_head import to_scale, watched, with_head
 from svdkl_research.rivals.networks import NetworkClassifier
 from svdkl_research.rivals.temperature import TemperedClassifier
 
@@ -170,18 +167,10 @@ def nlp(model: SVDKLClassifier, rows: dict) -> float:
     return -float(np.log(model.predict_proba(X)[np.arange(len(y)), y]).mean())
 
 
-def both_epochs(rows: dict, checkpoint: Path | None = None) -> tuple[SVDKLClassifier, SVDKLClassifier]:
-    """A plain network at the epoch that is best as it is, and at the epoch that is best after a temperature."""
-    model = SVDKLClassifier(recipe="dnn", **WIDE)
-    options = Options.of(model.get_params(deep=False))
-    given = prepare_table(options, Classes, rows["X"], rows["y"], eval_set=rows["eval_set"])
-    plain, scaled = fit_to_scale(given, checkpoint)
-    return model.of(plain), model.of(scaled)
-
-
 def test_a_plain_network_has_both_epochs(overfitted: dict, tmp_path: Path) -> None:
-    plain, scaled = both_epochs(overfitted, tmp_path / "kept")
+    plain = watched(SVDKLClassifier(recipe="dnn", **WIDE)).fit(**overfitted, checkpoint=tmp_path / "kept")
     assert kept_epoch(plain, "network", "held_out_nlp") < kept_epoch(plain, "network", "scaled_nlp")
+    scaled = to_scale(plain)
     lowest = [min(getattr(epoch, name) for epoch in plain.history_) for name in ("held_out_nlp", "scaled_nlp")]
     assert nlp(plain, overfitted) == pytest.approx(lowest[0], abs=1e-5)
     assert nlp(scaled, overfitted) > lowest[0] + 1e-3  # as it is, that one is worse
@@ -193,18 +182,18 @@ def test_a_plain_network_has_both_epochs(overfitted: dict, tmp_path: Path) -> No
     assert marked(plain) == [("network", 1 + kept_epoch(plain, "network", "held_out_nlp"))]
     assert marked(scaled) == [("network", 1 + kept_epoch(plain, "network", "scaled_nlp"))]
     # From its checkpoint, and by the rival that puts a temperature on it.
-    _, again = both_epochs(overfitted, tmp_path / "kept")
-    assert nlp(again, overfitted) == nlp(scaled, overfitted)
-    rival = TemperedClassifier(NetworkClassifier(recipe="dnn").holding(scaled.fitted_))
+    again = watched(SVDKLClassifier(recipe="dnn", **WIDE)).fit(**overfitted, checkpoint=tmp_path / "kept")
+    assert nlp(to_scale(again), overfitted) == nlp(scaled, overfitted)
+    rival = TemperedClassifier(NetworkClassifier(recipe="dnn").holding(plain))
     rival.refine(overfitted["X"], overfitted["y"], X, y)
     assert np.allclose(rival.predict_proba(X), p)
     assert rival.findings()["stages"]["network"]["kept"] == marked(scaled)[0][1]
 
 
 def test_a_head_is_put_on_the_epoch_that_it_repairs(overfitted: dict) -> None:
-    plain, scaled = both_epochs(overfitted)
-    added = plain.of(with_head(scaled.fitted_, overfitted["X"], overfitted["y"], overfitted["eval_set"]))
-    expected_of = {True: scaled, False: plain}
+    plain = watched(SVDKLClassifier(recipe="dnn", **WIDE)).fit(**overfitted)
+    added = with_head(plain, overfitted["X"], overfitted["y"], overfitted["eval_set"])
+    expected_of = {True: to_scale(plain), False: plain}
     for evidence, expected in expected_of.items():
         frozen = SVDKLClassifier(recipe="dnn_gp", evidence=evidence, **WIDE).fit(**overfitted)
         for actual, weight in zip(frozen.model_.net.parameters(), expected.model_.net.parameters(), strict=True):
@@ -238,3 +227,13 @@ def test_joint_training_goes_on_from_and_ends_with_its_own(
     assert marked(model) == [network, *joint.items()]
     if joint:
         assert joint["joint"] == 1 + kept_epoch(model, "joint", score)
+
+
+def test_more_training_renews_what_is_kept(overfitted: dict) -> None:
+    model = watched(SVDKLClassifier(recipe="dnn", warm_start=True, **WIDE)).fit(**overfitted)
+    before = to_scale(model).predict_proba(overfitted["X"])
+    model.fit(overfitted["X"], np.roll(overfitted["y"], 1), eval_set=overfitted["eval_set"])
+    model.partial_fit(overfitted["X"], overfitted["y"])
+    after = to_scale(model).predict_proba(overfitted["X"])
+    assert np.abs(after - before).max() > 0.01
+    assert np.allclose(after, model.predict_proba(overfitted["X"]))  # one epoch has no other
