@@ -22,7 +22,7 @@ from svdkl.training.history import History
 from svdkl.training.linear_head import LinearHead
 from svdkl.training.loop import Stage, run_stage
 from svdkl.training.optimisers import MAX_ROLLBACKS, Guard, choose_groups, make_optimiser, rate_factor, set_rates
-from svdkl.training.recipe import shared_moments, train
+from svdkl.training.recipe import shared_moments, train, train_more
 from svdkl.training.warm_start import start_from_linear
 
 
@@ -364,6 +364,21 @@ def test_callbacks_hear_of_epochs_stages_and_snapshots(tmp_path):
         assert list(stages) == (["network", "joint"] if recipe == "svdkl" else ["network"])
         last = list(stages.values())[-1][AS_IS].averaged
         assert all(torch.equal(last[name], tensor) for name, tensor in model.net.state_dict(prefix="net.").items())
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_more_training_goes_on_and_hears_of_its_own_epochs(recipe):
+    rows, held_out = blobs(200, 1), blobs(50, 2)
+    model, history = run(recipe, rows, held_out)
+    stages, before = {}, model.head.mixing.weight.clone()
+    config = TrainingConfig(recipe=recipe, batch_size=64, pretrain_epochs=2, joint_epochs=1, evidence=False)
+    train_more(model, InMemory(rows), held_out, config, 400, history, on_stage_end=stages.__setitem__)
+    stage = "joint" if recipe in WITH_HEAD else "network"
+    assert [(epoch.stage, epoch.epoch) for epoch in history.epochs[-3:]] == [(stage, 1), (stage, 2), (stage, 3)]
+    last = stages[stage][AS_IS].averaged
+    assert list(stages) == [stage]
+    assert torch.equal(model.head.mixing.weight, last["head.mixing.weight"])
+    assert any(epoch.kept for epoch in history.epochs[-3:]) != torch.equal(model.head.mixing.weight, before)
 
 
 def test_a_recipe_needs_its_kind_of_head():
