@@ -12,7 +12,7 @@ import pytest
 from digits import digits
 
 from svdkl.nets.convnet import LeNet
-from svdkl.training.config import TrainingConfig
+from svdkl.training.config import EvidenceConfig, TrainingConfig
 from svdkl_research.datasets import mnist
 from svdkl_research.rivals.image_networks import BUDGETS, NETWORKS
 
@@ -23,7 +23,7 @@ def _few_evidence_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     make = TrainingConfig.__init__
 
     def make_shorter(self: TrainingConfig, *values: Any, **options: Any) -> None:
-        make(self, *values, **{"evidence_steps": 20, **options})
+        make(self, *values, **{"evidence_config": EvidenceConfig(steps=20), **options})
 
     monkeypatch.setattr(TrainingConfig, "__init__", make_shorter)
 

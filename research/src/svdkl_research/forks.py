@@ -12,8 +12,7 @@ from typing import Any
 
 import torch
 
-from svdkl.estimators.building import features_of
-from svdkl.estimators.defaults import network_options
+from svdkl.estimators.building import features_of, network_options, training_config
 from svdkl.estimators.fitting import TrainingSet, WhatIsSaved, facts_of
 from svdkl.estimators.options import Options
 from svdkl.training.checkpoint import Checkpoint, Snapshot
@@ -53,12 +52,13 @@ class Fork:
         if targets.task != "classification":  # the encoding of real targets' tables is found only as the other run fits
             raise ValueError(f"Expected a fit of classes for others to go on from, got {targets.task}.")
         options = Options.of({**vars(given.options), **differing})
-        given = replace(given, options=options)
-        network = network_options(options, targets.task, given.source.num_rows)
+        num_rows = given.source.num_rows
+        config = training_config(options, targets.task, num_rows, given.holds_out, given.config.seed)
+        network = network_options(options, targets.task, num_rows)
         own = options.net is not None
         num_features = features_of(options.net, given.held_out.x[:1]) if own else options.num_features
-        checkpoint = Checkpoint(path, facts_of(given, given.config, network, num_features))
-        return cls(checkpoint, given.config.network_epochs, as_features=options.gps == "outputs")
+        checkpoint = Checkpoint(path, facts_of(replace(given, options=options), config, network, num_features))
+        return cls(checkpoint, config.network_epochs, as_features=options.gps == "outputs")
 
     def follow(self, snapshot: Snapshot) -> None:
         """Save a snapshot of the plain network's run to the other checkpoint if it ends the epochs that both share."""

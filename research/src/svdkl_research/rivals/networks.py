@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from svdkl.estimators.building import training_config
 from svdkl.estimators.classifier import SVDKLClassifier
-from svdkl.estimators.defaults import training_config
 from svdkl.estimators.fitted import Fitted
 from svdkl.estimators.fitting import draw_seed, prepare_table
 from svdkl.estimators.options import Options
