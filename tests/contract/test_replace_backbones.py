@@ -10,7 +10,7 @@ from tolerances import close
 from torch import Tensor, nn
 
 from svdkl import replace_classifier
-from svdkl.nets.resnet import ResNet
+from svdkl.nets.convnet import ResNet
 
 CLASSES = 5
 

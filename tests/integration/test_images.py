@@ -9,9 +9,8 @@ from torch import nn
 
 from svdkl import SVDKLClassifier
 from svdkl.estimators.examples import order_of_content, read_numbers
-from svdkl.nets.convnet import LeNet
+from svdkl.nets.convnet import LeNet, ResNet
 from svdkl.nets.images import CropAndFlip, Standardise
-from svdkl.nets.resnet import ResNet
 
 TINY = {"recipe": "dnn", "max_iter": 2, "random_state": 0}
 

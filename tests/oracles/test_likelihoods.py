@@ -6,12 +6,12 @@ import torch
 from tolerances import close
 from torch import distributions as td
 
+from svdkl import GPHead
 from svdkl.gp.elbo import expectation_over_marginals, expectation_over_samples
 from svdkl.gp.marginals import Marginals
 from svdkl.gp.mixing import Mixing
 from svdkl.gp.prediction import (
     latent_points,
-    point_dims,
     predictive_log_density,
     predictive_moments,
     predictive_probabilities,
@@ -169,7 +169,7 @@ def test_latent_points_have_the_moments_of_the_outputs(num_gps):
         mixing.weight.copy_(0.8 * torch.randn(3, num_gps))
         mixing.bias.copy_(torch.randn(3))
     marginals = Marginals(torch.randn(B, num_gps).double(), 0.1 + torch.rand(B, num_gps).double())
-    dims = point_dims(num_gps, 3)
+    dims = GPHead(num_gps, 3).normal_points.shape[1]
     assert dims == (3 if num_gps == 9 else num_gps)
     latents = latent_points(likelihood, mixing, marginals, normal_points(4096, dims))
     mean = marginals.mean @ mixing.weight.T + mixing.bias

@@ -45,17 +45,28 @@ def names_that_stand_twice() -> list[str]:
 
 
 def files_that_pass_an_option_on() -> list[str]:
-    """Files that name an option, except in the room that uses it and where it is only read from a configuration."""
+    """Files that name an option, except in the room that uses it and where its value is only used.
+
+    A file uses the value where it reads the option as an attribute, and where it gives a keyword of that name a value
+    which it computes from such a read. It passes the option on where it names it in any other way.
+    """
     found = []
     for path, tree in modules().items():
         mentions = len(re.findall(rf"\b{OPTION}\b", path.read_text()))
-        reads = sum(
-            isinstance(node, ast.Attribute) and node.attr == OPTION and isinstance(node.ctx, ast.Load)
-            for node in ast.walk(tree)
-        )
-        if mentions > reads and path.relative_to(PACKAGE).parts[0] != ROOM_OF_THE_OPTION:
+        uses = _reads_of_the_option(tree)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.keyword) and node.arg == OPTION and not isinstance(node.value, ast.Attribute):
+                uses += _reads_of_the_option(node.value) > 0
+        if mentions > uses and path.relative_to(PACKAGE).parts[0] != ROOM_OF_THE_OPTION:
             found.append(str(path.relative_to(PACKAGE)))
     return found
+
+
+def _reads_of_the_option(tree: ast.AST) -> int:
+    return sum(
+        isinstance(node, ast.Attribute) and node.attr == OPTION and isinstance(node.ctx, ast.Load)
+        for node in ast.walk(tree)
+    )
 
 
 def parameters(room: str) -> Iterator[tuple[Path, ast.arg]]:

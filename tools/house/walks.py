@@ -67,7 +67,7 @@ class Function(NamedTuple):
 
 
 TRAIN = Function("training/recipe.py", "train")
-OPEN_TABLE = Function("tables/frames.py", "open_frame")  # open_table passes on a table that is open
+OPEN_TABLE = Function("tables/frames.py", "open_frame")  # open_table leaves an open table as it is
 CONVERT = Function("tables/frames.py", "read_pandas")
 BUILD_HEAD = Function("gp/head.py", "GPHead.__init__")
 # A fit: to learn what its rows are, and to train on them.

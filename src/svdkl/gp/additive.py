@@ -14,7 +14,7 @@ from svdkl.gp.interpolation import interpolate
 from svdkl.gp.kernels import KernelLike
 from svdkl.gp.lattice_gps import LatticeGPs
 from svdkl.gp.marginals import Marginals, MarginalTables
-from svdkl.gp.memory import refuse_if_too_large
+from svdkl.gp.memory import available_bytes, estimate_bytes, too_large
 from svdkl.gp.posterior import FAMILY_CHOICES
 from svdkl.gp.prior import Prior
 from svdkl.shapes import Float, Tensor
@@ -52,8 +52,10 @@ class AdditiveGPs(nn.Module):
     ) -> None:
         super().__init__()
         require_backend(interpolation)
-        require_choice("posterior", posterior, FAMILY_CHOICES)
-        require_positive("num_features", num_features)
+        if posterior not in FAMILY_CHOICES:
+            raise not_a_choice("posterior", posterior, FAMILY_CHOICES)
+        if num_features < 1:
+            raise not_positive("num_features", num_features)
         self.num_features = num_features
         self.interpolation = interpolation
         self.groups = make_groups(num_features, dims_per_gp, groups)
@@ -63,7 +65,8 @@ class AdditiveGPs(nn.Module):
         for num_dims in sorted({len(group) for group in self.groups}):
             members = [j for j, group in enumerate(self.groups) if len(group) == num_dims]
             sizes = lattice_sizes(grid_size, num_dims)
-            refuse_if_too_large(len(members), sizes, posterior, prior)
+            if estimate_bytes(len(members), sizes, posterior, prior) > available_bytes():
+                raise too_large(len(members), sizes, posterior, prior)
             part = LatticeGPs(
                 len(members),
                 sizes,
@@ -85,15 +88,19 @@ class AdditiveGPs(nn.Module):
         """J, the number of GPs."""
         return len(self.groups)
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """The precision of all results, which is never below float32."""
+        return torch.promote_types(self.bounding.location.dtype, torch.float32)
+
     def members(self) -> list["Bank"]:
         """The GPs by their number of dimensions, with the features that they see."""
         return [bank for bank in self.banks if isinstance(bank, Bank)]
 
     def state(self) -> HeadState:
         """Factorise priors and posteriors at the current parameters."""
-        dtype = self._dtype()
         priors = tuple(bank.gps.prior() for bank in self.members())
-        tables = tuple(bank.gps.tables(prior, dtype) for bank, prior in zip(self.members(), priors, strict=True))
+        tables = tuple(bank.gps.tables(prior, self.dtype) for bank, prior in zip(self.members(), priors, strict=True))
         return HeadState(priors, tables)
 
     def kl(self, state: HeadState) -> Float[Tensor, "J"]:
@@ -125,7 +132,8 @@ class AdditiveGPs(nn.Module):
         state: HeadState | None = None,
     ) -> Float[Tensor, "T B J"]:
         """Joint draws of all f_j at these rows: each draw is one function, f^(t) = M u^(t)."""
-        require_positive("num_samples", num_samples)
+        if num_samples < 1:
+            raise not_positive("num_samples", num_samples)
         h = self.enter(h)
         state = state or self.state()
         parts = [
@@ -144,11 +152,8 @@ class AdditiveGPs(nn.Module):
         """Posterior covariance of f_j between two sets of rows: M S M'^T."""
         return self._covariance(h, other, gp, prior=False)
 
-    def _dtype(self) -> torch.dtype:
-        return torch.promote_types(self.bounding.location.dtype, torch.float32)
-
     def enter(self, h: Tensor) -> Tensor:
-        """Check the features and bring them to the head's precision, which is never below float32."""
+        """Check the features and bring them to the head's precision."""
         if h.dim() != 2 or h.shape[1] != self.num_features:
             raise ValueError(f"Expected features of shape (rows, {self.num_features}), got {tuple(h.shape)}.")
         # Where all are finite, their sum nearly always is, and one number shows it.
@@ -158,7 +163,7 @@ class AdditiveGPs(nn.Module):
                 f"Expected finite features, got NaN or infinity in row {row}: check the inputs and the network's "
                 f"weights."
             )
-        return h.to(self._dtype())
+        return h.to(self.dtype)
 
     def positions(self, h: Tensor) -> list[Tensor]:
         """Positions on the lattice, (B, J, D) for each bank."""
@@ -189,13 +194,11 @@ class AdditiveGPs(nn.Module):
         raise AssertionError("every GP is in a bank")
 
 
-def require_positive(name: str, value: int) -> None:
-    """Raise a ValueError for a number below 1."""
-    if value < 1:
-        raise ValueError(f"Expected {name} of at least 1, got {value}.")
+def not_positive(name: str, value: int) -> ValueError:
+    """Make the error for a number below 1."""
+    return ValueError(f"Expected {name} of at least 1, got {value}.")
 
 
-def require_choice(name: str, value: str, choices: Sequence[str]) -> None:
-    """Raise a ValueError for a value that is none of the choices."""
-    if value not in choices:
-        raise ValueError(f"Expected {name} to be one of {', '.join(choices)}, got {value!r}.")
+def not_a_choice(name: str, value: str, choices: Sequence[str]) -> ValueError:
+    """Make the error for a value that is none of the choices."""
+    return ValueError(f"Expected {name} to be one of {', '.join(choices)}, got {value!r}.")

@@ -47,12 +47,7 @@ def expectation_over_marginals(
 ) -> Float[Tensor, "B"]:
     """Return E log p(y_i | A f_i + b) for independent Gaussians f_ij: by closed form or quadrature where possible.
 
-    Parameters
-    ----------
-    likelihood, mixing, marginals, y
-        p(y | g), the layer g = A f + b, the Gaussians q(f_ij), and targets as the likelihood takes them.
-    num_samples, generator, part
-        T, the noise, and the share of the minibatch that these rows are; needed only where there is no quadrature.
+    Where there is no quadrature, we average over ``num_samples`` draws of the ``part`` of the minibatch.
     """
     mean, variance = marginals
     contrasts = likelihood.contrasts(mean)

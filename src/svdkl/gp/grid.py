@@ -21,14 +21,6 @@ class Grid:
     sizes: tuple[int, ...]  # m_1, ..., m_D
     margin: tuple[float, ...] | None = None  # free grid spacings at either end of each axis
 
-    def __post_init__(self) -> None:
-        for size in self.sizes:
-            if size < MIN_POINTS:
-                raise ValueError(
-                    f"Expected a grid of at least {MIN_POINTS} points an axis, got {size}: cubic interpolation reads "
-                    f"{MIN_POINTS} neighbours."
-                )
-
     @property
     def num_dims(self) -> int:
         """Number of axes, D."""

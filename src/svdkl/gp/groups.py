@@ -6,7 +6,7 @@ from numbers import Integral
 import torch
 from torch import nn
 
-from svdkl.gp.grid import Grid
+from svdkl.gp.grid import MIN_POINTS
 from svdkl.gp.lattice_gps import LatticeGPs
 from svdkl.shapes import Float, Tensor
 
@@ -73,4 +73,9 @@ def lattice_sizes(grid_size: int | Sequence[int], num_dims: int) -> tuple[int, .
         raise ValueError(
             f"Expected one grid size or {num_dims} (one an axis) for GPs of {num_dims} features, got {len(sizes)}."
         )
-    return Grid(tuple(int(size) for size in sizes)).sizes
+    if min(sizes) < MIN_POINTS:
+        raise ValueError(
+            f"Expected a grid of at least {MIN_POINTS} points an axis, got {min(sizes)}: cubic interpolation reads "
+            f"{MIN_POINTS} neighbours."
+        )
+    return tuple(int(size) for size in sizes)

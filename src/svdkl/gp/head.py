@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from svdkl.gp.additive import AdditiveGPs, HeadState, require_choice, require_positive
+from svdkl.gp.additive import AdditiveGPs, HeadState, not_a_choice, not_positive
 from svdkl.gp.elbo import (
     ELBO,
     Part,
@@ -21,7 +21,6 @@ from svdkl.gp.prediction import (
     LatentPoints,
     Uncertainty,
     latent_points,
-    point_dims,
     predictive_log_density,
     uncertainty,
 )
@@ -109,10 +108,14 @@ class GPHead(Head):
         posterior_scale: float = 0.01,
         familiarity: Familiarity | None = None,
     ) -> None:
-        require_choice("estimator", estimator, ESTIMATORS)
-        require_choice("gps", gps, LAYOUTS)
-        require_positive("num_outputs", num_outputs)
-        require_positive("num_samples", num_samples)
+        if estimator not in ESTIMATORS:
+            raise not_a_choice("estimator", estimator, ESTIMATORS)
+        if gps not in LAYOUTS:
+            raise not_a_choice("gps", gps, LAYOUTS)
+        if num_outputs < 1:
+            raise not_positive("num_outputs", num_outputs)
+        if num_samples < 1:
+            raise not_positive("num_samples", num_samples)
         if num_points is not None and (num_points < 2 or num_points % 2):
             raise ValueError(f"Expected num_points to be even and at least 2 (points come in pairs), got {num_points}.")
         super().__init__()
@@ -145,8 +148,9 @@ class GPHead(Head):
         self.familiarity = familiarity or Familiarity(num_features)
         self.mixing = Mixing(num_gps, num_outputs)
         self.likelihood = build_likelihood(likelihood, num_outputs)
-        # With two points a dimension the second moments of the points are exact.
-        num_dims = point_dims(num_gps, num_outputs)
+        # Points have a dimension for each output where outputs are much fewer than GPs, else for each GP. With two
+        # points a dimension their second moments are exact.
+        num_dims = num_outputs if 2 * num_outputs <= num_gps else num_gps
         num_points = num_points or (POINTS_OF_OUTPUTS if num_dims < num_gps else POINTS_OF_GPS)
         num_points = max(num_points, min(2 * num_dims, MOST_POINTS))
         self.register_buffer("normal_points", normal_points(num_points, num_dims).float(), persistent=False)

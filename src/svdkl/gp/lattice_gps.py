@@ -25,25 +25,7 @@ class LatticeGPs(nn.Module):
 
     The prior's centre is zero, as in the paper, until :meth:`recentre` moves it. What is parameterised is u - centre.
 
-    Parameters
-    ----------
-    num_gps
-        J.
-    sizes
-        m_1, ..., m_D.
-    kernel
-        A name, a kernel, or one an axis; see :func:`svdkl.gp.kernels.build_kernel`.
-    posterior
-        Family of q(u): "cholesky" (the paper's), "banded", "mean_field", or "auto": axis by axis, Cholesky below 256
-        points, banded from there on.
-    whitened
-        Whether q is parameterised on u = R v (default) or directly.
-    prior
-        "toeplitz", "circulant" or "auto": circulant for axes of 256 points and more.
-    jitter
-        Relative to the prior variance.
-    posterior_scale
-        Standard deviation of q at the start: relative to the prior's where whitened.
+    ``num_gps`` is J, ``sizes`` are m_1, ..., m_D; :class:`~svdkl.gp.head.GPHead` explains the other parameters.
     """
 
     def __init__(

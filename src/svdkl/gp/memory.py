@@ -16,14 +16,9 @@ BATCH = 1024  # a generous minibatch: its rows cost little beside the lattices
 
 
 def estimate_bytes(num_gps: int, sizes: tuple[int, ...], family: str, prior: str = "auto") -> int:
-    """Estimate the bytes that training takes: parameters, optimiser state and the work of one step.
+    """Estimate the bytes that training J GPs on one lattice takes: parameters, optimiser state and work of one step.
 
-    Parameters
-    ----------
-    num_gps, sizes
-        J GPs on one lattice of m_1, ..., m_D points.
-    family, prior
-        The family of q(u) and the form of the prior, by name or "auto".
+    ``family`` of q(u) and form of the ``prior`` are given by name or as "auto".
     """
     m = math.prod(sizes)
     dense_family = sum(size * size for size in sizes if family_of_axis(family, size) == "cholesky")
@@ -52,18 +47,16 @@ def available_bytes() -> int:
         return 4 * GIB
 
 
-def refuse_if_too_large(num_gps: int, sizes: tuple[int, ...], family: str, prior: str) -> None:
-    """Raise a MemoryError that names a way out if :func:`estimate_bytes` exceeds the memory available."""
+def too_large(num_gps: int, sizes: tuple[int, ...], family: str, prior: str) -> MemoryError:
+    """Make the error for GPs that need more bytes than are available; it names a way out."""
     needed, available = estimate_bytes(num_gps, sizes, family, prior), available_bytes()
-    if needed <= available:
-        return
     lattice = " x ".join(str(size) for size in sizes)
     candidates = range(MIN_POINTS, max(sizes) + 1)
     fitting = bisect.bisect_right(
         candidates, available, key=lambda size: estimate_bytes(num_gps, (size,) * len(sizes), family, prior)
     )
     way_out = f"grid_size={candidates[fitting - 1]}, " if fitting else ""
-    raise MemoryError(
+    return MemoryError(
         f"Expected GPs that fit into the {available / GIB:.1f} GiB of memory available; {num_gps} of {len(sizes)} "
         f"dimensions on a lattice of {lattice} points need about {needed / GIB:.1f} GiB: use {way_out}fewer dimensions "
         f"a GP, or fewer GPs."

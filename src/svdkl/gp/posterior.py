@@ -267,16 +267,7 @@ def family_of_axis(family: str, size: int) -> str:
 class Posterior(nn.Module):
     """Mean and covariance factors of q(u_j), or of q(v_j) where whitened, for J GPs on a lattice.
 
-    Parameters
-    ----------
-    num_gps, sizes
-        J, and m_1, ..., m_D.
-    family
-        "cholesky", "banded", "mean_field", or "auto", which depends on the size of each axis.
-    whitened
-        Whether the parameters belong to q(v) or to q(u).
-    scale
-        Standard deviation at the start.
+    ``num_gps`` is J, ``sizes`` are m_1, ..., m_D, and ``scale`` is the standard deviation at the start.
     """
 
     def __init__(self, num_gps: int, sizes: tuple[int, ...], family: str, whitened: bool, scale: float) -> None:

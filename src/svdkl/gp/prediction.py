@@ -3,6 +3,8 @@
 The expectation over q(g) is a weighted sum over a few fixed latent points of each row: Gauss-Hermite nodes where the
 likelihood splits into terms of one latent, quasi-random points otherwise. Mean, variance, probabilities, entropy and
 density all come from the same points, and no row's answer depends on the other rows of a batch.
+
+Throughout, ``likelihood`` is p(y | g), ``mixing`` the layer g = A f + b, and ``marginals`` are the Gaussians q(f_ij).
 """
 
 from typing import NamedTuple
@@ -43,12 +45,7 @@ def latent_points(
 ) -> LatentPoints:
     """Return points for q(g), or for the contrasts of g that the likelihood depends on.
 
-    Parameters
-    ----------
-    likelihood, mixing, marginals
-        p(y | g), the layer g = A f + b, and the Gaussians q(f_ij).
-    normal
-        Points that stand for N(0, I) of C or J dimensions; see :func:`point_dims`. Quadrature does not read them.
+    ``normal`` are points that stand for N(0, I) of C or J dimensions. Quadrature does not read them.
     """
     mean, variance = marginals
     contrasts = likelihood.contrasts(mean)
@@ -65,11 +62,6 @@ def latent_points(
         deviation = (normal.unsqueeze(1) * mixing.weight).flatten(0, 1) @ standard_deviation(variance).T
     points = (deviation.view(num_points, *centre.shape) + centre).mT
     return LatentPoints(points, mean.new_full((num_points,), 1 / num_points))
-
-
-def point_dims(num_gps: int, num_outputs: int) -> int:
-    """Count the dimensions of a row's quasi-random points: C where outputs are much fewer than GPs, else J."""
-    return num_outputs if 2 * num_outputs <= num_gps else num_gps
 
 
 def predictive_probabilities(likelihood: Likelihood, latents: LatentPoints) -> Float[Tensor, "B C"]:
@@ -129,8 +121,8 @@ def uncertainty(
 
     Parameters
     ----------
-    likelihood, mixing, latents
-        p(y | g), the layer g = A f + b, and the points of q(g).
+    latents
+        The points of q(g).
     posterior, prior
         Marginals of f under q and under the prior.
     share_left

@@ -137,12 +137,8 @@ def build_prior(
 ) -> Prior:
     """Build the prior of J GPs on a lattice, in float64, since the factors are small and badly conditioned.
 
-    Parameters
-    ----------
-    forms
-        "toeplitz" or "circulant" for each axis.
-    jitter
-        What is added to the diagonal of each factor, relative to the factor's own variance.
+    ``forms`` are "toeplitz" or "circulant" for each axis. ``jitter`` is added to the diagonal of each factor, relative
+    to the factor's own variance.
     """
     axes: list[AxisPrior] = []
     for d, form in enumerate(forms):

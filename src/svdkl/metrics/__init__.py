@@ -6,8 +6,15 @@ from svdkl.metrics.calibration import (
     expected_calibration_error,
     reliability_curve,
 )
-from svdkl.metrics.classification import accuracy, aurc, auroc, brier_score, negative_log_probability
-from svdkl.metrics.ood import auroc_ood, fpr95
+from svdkl.metrics.classification import (
+    accuracy,
+    aurc,
+    auroc,
+    auroc_ood,
+    brier_score,
+    fpr95,
+    negative_log_probability,
+)
 from svdkl.metrics.registry import METRICS, Metric, evaluate_classification, evaluate_regression
 from svdkl.metrics.regression import (
     bounds_coverage,

@@ -6,9 +6,9 @@ Confidence is the probability of the most probable class.
 from typing import Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
-from svdkl.metrics.inputs import Floats, LabelledRows, labelled_rows, sums_by_group
+from svdkl.metrics.inputs import Floats, LabelledRows, Weights, labelled_rows, sums_by_group
 
 
 class ReliabilityCurve(NamedTuple):
@@ -20,11 +20,11 @@ class ReliabilityCurve(NamedTuple):
 
 
 def reliability_curve(
-    probabilities: npt.ArrayLike,
-    labels: npt.ArrayLike,
+    probabilities: ArrayLike,
+    labels: ArrayLike,
     num_bins: int = 15,
     bins: Literal["width", "mass"] = "width",
-    sample_weight: npt.ArrayLike | None = None,
+    sample_weight: Weights = None,
 ) -> ReliabilityCurve:
     """Compute the mean confidence and the accuracy of the rows in each bin of confidence.
 
@@ -51,10 +51,7 @@ def reliability_curve(
 
 
 def expected_calibration_error(
-    probabilities: npt.ArrayLike,
-    labels: npt.ArrayLike,
-    num_bins: int = 15,
-    sample_weight: npt.ArrayLike | None = None,
+    probabilities: ArrayLike, labels: ArrayLike, num_bins: int = 15, sample_weight: Weights = None
 ) -> float:
     """Compute the mean distance between confidence and accuracy over bins of equal width. Lower is better.
 
@@ -64,10 +61,7 @@ def expected_calibration_error(
 
 
 def adaptive_calibration_error(
-    probabilities: npt.ArrayLike,
-    labels: npt.ArrayLike,
-    num_bins: int = 15,
-    sample_weight: npt.ArrayLike | None = None,
+    probabilities: ArrayLike, labels: ArrayLike, num_bins: int = 15, sample_weight: Weights = None
 ) -> float:
     """Compute the mean distance between confidence and accuracy over bins of equal mass. Lower is better.
 

@@ -4,10 +4,12 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Truths = npt.NDArray[np.bool_]
+Weights = ArrayLike | None  # one weight for each row, or None for equal ones
 
 
 class LabelledRows(NamedTuple):
@@ -28,9 +30,7 @@ class LabelledRows(NamedTuple):
         return self.probabilities.argmax(1) == self.labels
 
 
-def labelled_rows(
-    probabilities: npt.ArrayLike, labels: npt.ArrayLike, sample_weight: npt.ArrayLike | None
-) -> LabelledRows:
+def labelled_rows(probabilities: ArrayLike, labels: ArrayLike, sample_weight: Weights) -> LabelledRows:
     """Check class probabilities (rows, classes), labels (rows,) and weights (rows,)."""
     p, y = np.asarray(probabilities, dtype=np.float64), np.asarray(labels)
     if p.ndim != 2 or p.size == 0:
@@ -56,7 +56,7 @@ def labelled_rows(
     return LabelledRows(p[some], y[some].astype(np.int64), weight[some])
 
 
-def aligned_rows(sample_weight: npt.ArrayLike | None, **arrays: npt.ArrayLike) -> tuple[Floats, ...]:
+def aligned_rows(sample_weight: Weights, **arrays: ArrayLike) -> tuple[Floats, ...]:
     """Check finite arrays of one shape, (rows,) or (rows, outputs), and return them with the weights (rows,) last.
 
     ``std`` has to be above 0. The bounds ``lower`` and ``upper`` of an interval may be infinite, but not swapped.
@@ -84,9 +84,7 @@ def aligned_rows(sample_weight: npt.ArrayLike | None, **arrays: npt.ArrayLike) -
     return *checked.values(), _weights(sample_weight, shape[0])
 
 
-def sampled_rows(
-    samples: npt.ArrayLike, targets: npt.ArrayLike, sample_weight: npt.ArrayLike | None
-) -> tuple[Floats, Floats, Floats]:
+def sampled_rows(samples: ArrayLike, targets: ArrayLike, sample_weight: Weights) -> tuple[Floats, Floats, Floats]:
     """Check that there are two or more samples of each target, counted along the first axis."""
     y, weight = aligned_rows(sample_weight, targets=targets)
     x = np.asarray(samples, dtype=np.float64)
@@ -100,7 +98,7 @@ def sampled_rows(
     return x, y, weight
 
 
-def scores(name: str, values: npt.ArrayLike) -> Floats:
+def scores(name: str, values: ArrayLike) -> Floats:
     """Check scores (rows,). Only their order matters, so they may be infinite."""
     checked = np.asarray(values, dtype=np.float64)
     if checked.ndim != 1 or checked.size == 0:
@@ -125,7 +123,7 @@ def _refuse(wrong: Truths, values: npt.NDArray[np.generic], expected: str, way_o
         raise ValueError(f"Expected {expected}, got {values[where]} in row {where[0]}: {way_out}.")
 
 
-def _weights(sample_weight: npt.ArrayLike | None, num_rows: int) -> Floats:
+def _weights(sample_weight: Weights, num_rows: int) -> Floats:
     if sample_weight is None:
         return np.ones(num_rows)
     weight = np.asarray(sample_weight, dtype=np.float64)

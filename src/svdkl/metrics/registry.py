@@ -4,60 +4,53 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
-from svdkl.metrics.calibration import adaptive_calibration_error, expected_calibration_error
-from svdkl.metrics.classification import accuracy, aurc, auroc, brier_score, negative_log_probability
-from svdkl.metrics.ood import auroc_ood, fpr95
-from svdkl.metrics.regression import (
-    bounds_coverage,
-    crps_ensemble,
-    crps_gaussian,
-    gaussian_nlpd,
-    interval_coverage,
-    mae,
-    pinball_loss,
-    rmse,
-)
+from svdkl.metrics import calibration, classification, regression
+from svdkl.metrics.inputs import Weights
 
 
 @dataclass(frozen=True)
 class Metric:
     """A metric with its unit and direction."""
 
-    name: str
     function: Callable[..., float]
     unit: str  # "share" of rows, "nats", "probability", "squared probability", or "target", the unit of the targets
     higher_is_better: bool | None  # None: best where it equals the probability of the interval
     kind: Literal["classification", "regression", "ood"]
 
+    @property
+    def name(self) -> str:
+        """The function's name."""
+        return self.function.__name__
+
 
 METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
-        Metric("accuracy", accuracy, "share", True, "classification"),
-        Metric("negative_log_probability", negative_log_probability, "nats", False, "classification"),
-        Metric("brier_score", brier_score, "squared probability", False, "classification"),
-        Metric("auroc", auroc, "probability", True, "classification"),
-        Metric("aurc", aurc, "share", False, "classification"),
-        Metric("expected_calibration_error", expected_calibration_error, "probability", False, "classification"),
-        Metric("adaptive_calibration_error", adaptive_calibration_error, "probability", False, "classification"),
-        Metric("rmse", rmse, "target", False, "regression"),
-        Metric("mae", mae, "target", False, "regression"),
-        Metric("gaussian_nlpd", gaussian_nlpd, "nats", False, "regression"),
-        Metric("crps_gaussian", crps_gaussian, "target", False, "regression"),
-        Metric("interval_coverage", interval_coverage, "share", None, "regression"),
-        Metric("crps_ensemble", crps_ensemble, "target", False, "regression"),
-        Metric("bounds_coverage", bounds_coverage, "share", None, "regression"),
-        Metric("pinball_loss", pinball_loss, "target", False, "regression"),
-        Metric("auroc_ood", auroc_ood, "probability", True, "ood"),
-        Metric("fpr95", fpr95, "share", False, "ood"),
+        Metric(classification.accuracy, "share", True, "classification"),
+        Metric(classification.negative_log_probability, "nats", False, "classification"),
+        Metric(classification.brier_score, "squared probability", False, "classification"),
+        Metric(classification.auroc, "probability", True, "classification"),
+        Metric(classification.aurc, "share", False, "classification"),
+        Metric(calibration.expected_calibration_error, "probability", False, "classification"),
+        Metric(calibration.adaptive_calibration_error, "probability", False, "classification"),
+        Metric(regression.rmse, "target", False, "regression"),
+        Metric(regression.mae, "target", False, "regression"),
+        Metric(regression.gaussian_nlpd, "nats", False, "regression"),
+        Metric(regression.crps_gaussian, "target", False, "regression"),
+        Metric(regression.interval_coverage, "share", None, "regression"),
+        Metric(regression.crps_ensemble, "target", False, "regression"),
+        Metric(regression.bounds_coverage, "share", None, "regression"),
+        Metric(regression.pinball_loss, "target", False, "regression"),
+        Metric(classification.auroc_ood, "probability", True, "ood"),
+        Metric(classification.fpr95, "share", False, "ood"),
     )
 }
 
 
 def evaluate_classification(
-    probabilities: npt.ArrayLike, labels: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None
+    probabilities: ArrayLike, labels: ArrayLike, sample_weight: Weights = None
 ) -> dict[str, float]:
     """Compute every classification metric, by name. ``auroc`` is NaN where all labels are the same."""
     return {
@@ -68,7 +61,7 @@ def evaluate_classification(
 
 
 def evaluate_regression(
-    mean: npt.ArrayLike, std: npt.ArrayLike, targets: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None
+    mean: ArrayLike, std: ArrayLike, targets: ArrayLike, sample_weight: Weights = None
 ) -> dict[str, float]:
     """Compute every metric of a Gaussian prediction, by name; ``interval_coverage`` is for the 95 % interval.
 
@@ -78,9 +71,9 @@ def evaluate_regression(
         Arrays (rows,) or (rows, outputs), the std with the noise included; and one weight for each row.
     """
     return {
-        "rmse": rmse(mean, targets, sample_weight),
-        "mae": mae(mean, targets, sample_weight),
-        "gaussian_nlpd": gaussian_nlpd(mean, std, targets, sample_weight),
-        "crps_gaussian": crps_gaussian(mean, std, targets, sample_weight),
-        "interval_coverage": interval_coverage(mean, std, targets, sample_weight=sample_weight),
+        "rmse": regression.rmse(mean, targets, sample_weight),
+        "mae": regression.mae(mean, targets, sample_weight),
+        "gaussian_nlpd": regression.gaussian_nlpd(mean, std, targets, sample_weight),
+        "crps_gaussian": regression.crps_gaussian(mean, std, targets, sample_weight),
+        "interval_coverage": regression.interval_coverage(mean, std, targets, sample_weight=sample_weight),
     }

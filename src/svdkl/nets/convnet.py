@@ -1,4 +1,4 @@
-"""Plain convolutional networks: Caffe's reference networks, from which the paper starts, and a small AlexNet.
+"""Convolutional networks: Caffe's reference networks, from which the paper starts, a small AlexNet, and ResNets.
 
 Each turns images (B, K, H, W) of unit variance into features (B, Q). The layer that would follow, from features to
 classes, is left to the head.
@@ -9,8 +9,9 @@ from functools import partial
 
 import torch
 from torch import nn
+from torch.nn.functional import pad
 
-from svdkl.nets.dropout import Dropout
+from svdkl.nets.mlp import Dropout
 from svdkl.shapes import Float, Tensor
 
 HE = partial(nn.init.kaiming_normal_, nonlinearity="relu")  # keeps the variance of rectified signals (He et al., 2015)
@@ -88,16 +89,9 @@ class AlexNet(_ConvNet):
 
     It is as wide as one of the original's two towers. The first convolution takes 5 x 5 pixels with stride 2 instead of
     11 x 11 with stride 4, hidden layers are smaller, and nothing is normalised across channels. Dropout comes before
-    each hidden layer and not after the last one, so the head sees all features.
-
-    Parameters
-    ----------
-    in_channels, image_size
-        K, and H = W.
-    out_features
-        Q, the rectified units of the second hidden layer.
-    dropout
-        Share of the hidden layers' inputs that training leaves out.
+    each hidden layer and not after the last one, so the head sees all features. ``image_size`` is H = W,
+    ``out_features`` is Q, the rectified units of the second hidden layer, and ``dropout`` is the share of the hidden
+    layers' inputs that training leaves out.
     """
 
     def __init__(
@@ -119,6 +113,58 @@ class AlexNet(_ConvNet):
             *(Dropout(dropout), nn.Linear(512, out_features), nn.ReLU()),
         )
         start_weights(self)
+
+
+class ResNet(nn.Module):
+    """A residual network for small images: a convolution, three groups of blocks, and the mean over the image.
+
+    This is the form that He et al. (2016) give it for CIFAR-10. The second and the third group halve the image and
+    double the width. Shortcuts have no parameters (the paper's option A): where a block halves the image, they take
+    every other pixel and fill the new channels with zeros.
+
+    ``depth`` counts 6 n + 2 layers, the head as one: 20 for ResNet-20. The first group has ``width`` channels, and the
+    features are four times as many. Images may have any size.
+    """
+
+    def __init__(self, depth: int = 20, in_channels: int = 3, width: int = 16) -> None:
+        super().__init__()
+        if depth < 8 or depth % 6 != 2:
+            raise ValueError(f"Expected a depth of 6 n + 2 layers, such as 20, got {depth}.")
+        self.out_features = 4 * width
+        self.first = nn.Sequential(
+            nn.Conv2d(in_channels, width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU()
+        )
+        blocks = []
+        for group in range(3):
+            for place in range((depth - 2) // 6):
+                halves = group > 0 and place == 0
+                out_channels = width * 2**group
+                blocks.append(_Block(out_channels // 2 if halves else out_channels, out_channels, halves))
+        self.blocks = nn.Sequential(*blocks)
+        start_weights(self)
+
+    def forward(self, x: Float[Tensor, "B K H W"]) -> Float[Tensor, "B Q"]:
+        """Return features of each image, at least 0."""
+        return self.blocks(self.first(x.contiguous(memory_format=torch.channels_last))).mean((2, 3))
+
+
+class _Block(nn.Module):
+    """Two convolutions, whose result is added to their input."""
+
+    def __init__(self, in_channels: int, out_channels: int, halves: bool) -> None:
+        super().__init__()
+        self.stride, self.new_channels = (2 if halves else 1), out_channels - in_channels
+        self.branch = nn.Sequential(
+            nn.Conv2d(in_channels, out_channels, 3, stride=self.stride, padding=1, bias=False),
+            nn.BatchNorm2d(out_channels),
+            nn.ReLU(),
+            nn.Conv2d(out_channels, out_channels, 3, padding=1, bias=False),
+            nn.BatchNorm2d(out_channels),
+        )
+
+    def forward(self, x: Float[Tensor, "B K H W"]) -> Float[Tensor, "B K2 H2 W2"]:
+        shortcut = pad(x[:, :, :: self.stride, :: self.stride], [0, 0, 0, 0, 0, self.new_channels])
+        return torch.relu(shortcut + self.branch(x))
 
 
 def start_weights(net: nn.Module, rule: Callable[[Tensor], Tensor] = HE) -> None:

@@ -8,8 +8,7 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from svdkl.nets.dropout import Dropout
-from svdkl.nets.mlp import ACTIVATIONS, MLP
+from svdkl.nets.mlp import ACTIVATIONS, MLP, Dropout
 from svdkl.shapes import Float, Tensor
 from svdkl.tables.layout import Codes, Flag, Layout, Number
 
@@ -174,10 +173,14 @@ class TabularNet(nn.Module):
         # Code 0 has no level: a value never seen before is all zeros, not a weight that was never trained.
         levels = [(i, code) for i, feature in codes if feature.onehot for code in range(1, feature.cardinality)]
 
-        self._register("number_columns", [i for i, _ in numbers])
-        self._register("flag_columns", [i for i, feature in places if isinstance(feature, Flag)])
-        self._register("level_columns", [i for i, _ in levels])
-        self._register("levels", [code for _, code in levels])
+        buffers = {
+            "number_columns": [i for i, _ in numbers],
+            "flag_columns": [i for i, feature in places if isinstance(feature, Flag)],
+            "level_columns": [i for i, _ in levels],
+            "levels": [code for _, code in levels],
+        }
+        for name, values in buffers.items():
+            self.register_buffer(name, torch.tensor(values, dtype=torch.long), persistent=False)
         self.embedded_columns = [i for i, _ in embedded]
         tables = [_embedding(feature.cardinality, embedding_dim) for _, feature in embedded]
         self.embeddings = nn.ModuleList(tables)
@@ -190,9 +193,6 @@ class TabularNet(nn.Module):
             self.layers: nn.Module = _Blocks(width, hidden, out_features, kind, dropout, normalise, residual)
         else:
             self.layers = MLP(width, hidden, out_features, activation, dropout)
-
-    def _register(self, name: str, columns: list[int]) -> None:
-        self.register_buffer(name, torch.tensor(columns, dtype=torch.long), persistent=False)
 
     def inputs(self, x: Float[Tensor, "B F"]) -> Float[Tensor, "B P"]:
         """Return the input of the first layer: numbers, bins, flags, levels and embeddings of each row."""

@@ -1,5 +1,7 @@
 """Encode a column of a table as columns of a float32 matrix."""
 
+from typing import NoReturn
+
 import numpy as np
 import numpy.typing as npt
 
@@ -17,22 +19,22 @@ def encode_column(schema: ColumnSchema, column: Column, out: Matrix) -> None:
     """Encode a column into ``out`` (rows, number of encoded columns), each row on its own."""
     match schema:
         case NumberColumn():
-            numbers = _expected(as_numbers(column), column, "numbers")
+            numbers = as_numbers(column) or _refuse(column, "numbers")
             if schema.varies:
                 _write(out, 0, numbers.values, numbers.missing, schema.centre, schema.scale)
         case BooleanColumn():
-            booleans = _expected(as_booleans(column), column, "booleans")
+            booleans = as_booleans(column) or _refuse(column, "booleans")
             if schema.varies:
                 out[:, 0] = booleans.values
                 if booleans.missing is not None:
                     out[booleans.missing, 0] = schema.usual
         case CategoryColumn():
-            text = _expected(as_text(column, schema.labels), column, "text")
+            text = as_text(column, schema.labels) or _refuse(column, "text")
             codes = {label: code for code, label in enumerate(schema.labels, 1)}
             table = np.array([*(codes.get(label, 0) for label in text.labels), schema.missing_code], np.float32)
             out[:, 0] = table[text.values]
         case TimeColumn():
-            times = _expected(as_times(column), column, "times")
+            times = as_times(column) or _refuse(column, "times")
             for i, part in enumerate(schema.parts):
                 for start in range(0, len(out), BLOCK):
                     rows = slice(start, start + BLOCK)
@@ -54,9 +56,7 @@ def _write(out: Matrix, place: int, values: Array, missing: Mask | None, centre:
             out[rows, place][missing[rows]] = 0
 
 
-def _expected(converted: Column | None, column: Column, kind: str) -> Column:
-    if converted is not None:
-        return converted
+def _refuse(column: Column, kind: str) -> NoReturn:
     got = {"number": "numbers", "boolean": "booleans", "time": "times"}.get(column.storage, "text")
     if column.labels:
         got += f" such as {_unlike(column, kind)!r}"

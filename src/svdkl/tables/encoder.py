@@ -100,7 +100,7 @@ class TabularEncoder:
         """Encode a table with the same columns; in any order, if they have names."""
         schema, table = self.schema, open_table(X)
         places = self._places(schema, table)
-        widths = [len(column.features(self.max_onehot)) for column in schema.columns]
+        widths = [column.width for column in schema.columns]
         ends = np.cumsum(widths).tolist()
         matrix = np.empty((table.num_rows, ends[-1]), np.float32)
         for column, place, width, end in zip(schema.columns, places, widths, ends):
@@ -110,7 +110,8 @@ class TabularEncoder:
 
     def to_json(self) -> dict[str, Any]:
         """Write options and schema as dictionaries, lists, texts, numbers and booleans."""
-        return {"format": FORMAT, "options": self._options(), "schema": self.schema.to_json()}
+        options = {name: getattr(self, name) for name in LEAST}
+        return {"format": FORMAT, "options": options, "schema": self.schema.to_json()}
 
     @classmethod
     def from_json(cls, data: Any) -> "TabularEncoder":
@@ -125,13 +126,11 @@ class TabularEncoder:
         encoder.schema_ = Schema.from_json(data["schema"])
         return encoder
 
-    def _options(self) -> dict[str, int]:
-        return {name: getattr(self, name) for name in LEAST}
-
     def _check_options(self) -> None:
-        for name, value in self._options().items():
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < LEAST[name]:
-                raise ValueError(f"Expected {name} to be a whole number of at least {LEAST[name]}, got {value!r}.")
+        for name, least in LEAST.items():
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+                raise ValueError(f"Expected {name} to be a whole number of at least {least}, got {value!r}.")
 
     def _sample(self, table: Table) -> np.ndarray[Any, np.dtype[np.int64]]:
         size = min(SAMPLE, max(SMALLEST_SAMPLE, CELLS // len(table.names)))

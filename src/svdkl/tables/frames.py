@@ -4,7 +4,6 @@ A library is never imported here unless the table is its own.
 """
 
 import sys
-from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -49,20 +48,7 @@ class Frame:
 
 
 def open_frame(X: Any) -> Frame:
-    """Recognise a table and check the names of its columns."""
-    frame = _recognise(X)
-    if not frame.names:
-        raise ValueError(
-            f"Expected a table with at least one column, got 0 feature(s) (shape=({frame.num_rows}, 0)) while a "
-            f"minimum of 1 is required."
-        )
-    twice = [name for name, count in Counter(frame.names).items() if count > 1]
-    if twice:
-        raise ValueError(f"Expected a name of its own for each column, got {twice[0]!r} more than once: rename it.")
-    return frame
-
-
-def _recognise(X: Any) -> Frame:
+    """Recognise the library of a table, and read the names of its columns."""
     # A table of a library can only come from a program that has loaded the library.
     pandas, polars, pyarrow = (sys.modules.get(name) for name in ("pandas", "polars", "pyarrow"))
     if pandas is not None and isinstance(X, pandas.DataFrame):
@@ -204,8 +190,10 @@ def _read_dictionary(name: str, chunks: Any, storage: Storage) -> Column:
 def _with_labels(name: str, codes: Array, labels: list[Any], storage: Storage) -> Column:
     """Read a column from positions in a list of labels; they are below zero where values are missing."""
     # Labels may be missing themselves, and two of them the same text, such as 1 and 1.0.
-    texts = [None if label is None or label != label else written(label) for label in labels]
-    distinct = read_array(name, np.array(texts, dtype=object))
-    positions = np.append(distinct.values if distinct.labels else np.full(len(labels), -1), -1).astype(np.int32)
-    values = positions[codes]
-    return Column(name, storage, values, some(values < 0), distinct.labels)
+    places: dict[str, int] = {}
+    missing = [label is None or label != label for label in labels]
+    positions = [
+        -1 if absent else places.setdefault(written(label), len(places)) for label, absent in zip(labels, missing)
+    ]
+    values = np.array([*positions, -1], np.int32)[codes]  # a code below zero takes the last position
+    return Column(name, storage, values, some(values < 0), tuple(places))

@@ -16,11 +16,9 @@ class Number:
     levels: tuple[float, ...] = ()
     kind: ClassVar[str] = "number"
 
-    def __post_init__(self) -> None:
-        if len(self.edges) == 1 or any(low >= high for low, high in pairwise(self.edges)):
-            raise ValueError(f"Expected increasing edges of bins of {self.name!r}, or none, got {self.edges}.")
-        if any(low >= high for low, high in pairwise(self.levels)):
-            raise ValueError(f"Expected increasing levels of {self.name!r}, or none, got {self.levels}.")
+    def check(self) -> None:
+        """Refuse values that only a damaged file holds."""
+        check_increasing(self.name, self.edges, self.levels)
 
 
 @dataclass(frozen=True)
@@ -66,6 +64,14 @@ class Layout:
         return cls(tuple(record_from_json({kind.kind: kind for kind in get_args(Feature)}, part) for part in data))
 
 
+def check_increasing(name: str, edges: tuple[float, ...], levels: tuple[float, ...]) -> None:
+    """Refuse edges or levels of a number that do not increase."""
+    if len(edges) == 1 or any(low >= high for low, high in pairwise(edges)):
+        raise ValueError(f"Expected increasing edges of bins of {name!r}, or none, got {edges}.")
+    if any(low >= high for low, high in pairwise(levels)):
+        raise ValueError(f"Expected increasing levels of {name!r}, or none, got {levels}.")
+
+
 def record_to_json(record: Any) -> dict[str, Any]:
     """Write a frozen dataclass as a dictionary with its kind first."""
     plain = {field.name: _to_plain(getattr(record, field.name)) for field in fields(record)}
@@ -79,7 +85,7 @@ def _to_plain(value: Any) -> Any:
 
 
 def record_from_json(kinds: Mapping[str, type[Any]], data: Any) -> Any:
-    """Read a dataclass from such a dictionary; refuse other keys and types."""
+    """Read a dataclass from such a dictionary; refuse other keys and types, and what its ``check`` refuses."""
     if not isinstance(data, dict) or data.get("kind") not in kinds:
         got = repr(data.get("kind")) if isinstance(data, dict) else type(data).__name__
         raise ValueError(f"Expected a column of kind {', '.join(kinds)}, got {got}: the file is damaged or foreign.")
@@ -91,7 +97,10 @@ def record_from_json(kinds: Mapping[str, type[Any]], data: Any) -> Any:
             f"Expected a column of kind {record.kind} to have {', '.join(names)}, got {', '.join(data)}: the file is "
             f"damaged or foreign."
         )
-    return record(**{name: _from_plain(hints[name], data[name], name) for name in names})
+    read = record(**{name: _from_plain(hints[name], data[name], name) for name in names})
+    if hasattr(read, "check"):
+        read.check()
+    return read
 
 
 def _from_plain(hint: Any, value: Any, name: str) -> Any:

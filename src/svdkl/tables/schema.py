@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, get_args
 
-from svdkl.tables.layout import Codes, Feature, Flag, Number, record_from_json, record_to_json
+from svdkl.tables.layout import Codes, Feature, Flag, Number, check_increasing, record_from_json, record_to_json
 from svdkl.tables.numbers import PARTS
 
 
@@ -31,12 +31,15 @@ class NumberColumn:
     missing: bool
     kind: ClassVar[str] = "number"
 
-    def __post_init__(self) -> None:
-        _check_scale(self.name, self.scale)
+    @property
+    def width(self) -> int:
+        """The number of encoded columns."""
+        return self.varies + self.missing
 
-    def features(self, max_onehot: int) -> list[Feature]:
-        """List the encoded columns."""
-        return [Number(self.name, self.edges, self.levels)] * self.varies + _missing_flag(self)
+    def check(self) -> None:
+        """Refuse values that only a damaged file holds."""
+        _check_scale(self.name, self.scale)
+        check_increasing(self.name, self.edges, self.levels)
 
 
 @dataclass(frozen=True)
@@ -49,9 +52,10 @@ class BooleanColumn:
     missing: bool
     kind: ClassVar[str] = "boolean"
 
-    def features(self, max_onehot: int) -> list[Feature]:
-        """List the encoded columns."""
-        return [Flag(self.name)] * self.varies + _missing_flag(self)
+    @property
+    def width(self) -> int:
+        """The number of encoded columns."""
+        return self.varies + self.missing
 
 
 @dataclass(frozen=True)
@@ -62,16 +66,17 @@ class CategoryColumn:
     labels: tuple[str, ...]
     missing: bool
     kind: ClassVar[str] = "category"
+    width: ClassVar[int] = 1
 
     @property
     def missing_code(self) -> int:
         """The code of missing values: 0, as for unknown ones, if none were missing."""
         return len(self.labels) + 1 if self.missing else 0
 
-    def features(self, max_onehot: int) -> list[Feature]:
-        """List the encoded columns."""
-        cardinality = 1 + len(self.labels) + self.missing
-        return [Codes(self.name, cardinality, cardinality <= max_onehot)]
+    @property
+    def cardinality(self) -> int:
+        """The number of codes."""
+        return 1 + len(self.labels) + self.missing
 
 
 @dataclass(frozen=True)
@@ -85,8 +90,10 @@ class TimePart:
     levels: tuple[float, ...]
     kind: ClassVar[str] = "time part"
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Refuse values that only a damaged file holds."""
         _check_scale(self.part, self.scale)
+        check_increasing(self.part, self.edges, self.levels)
         if self.part not in PARTS:
             raise ValueError(f"Expected a part of a time out of {', '.join(PARTS)}, got {self.part!r}.")
 
@@ -100,10 +107,10 @@ class TimeColumn:
     missing: bool
     kind: ClassVar[str] = "time"
 
-    def features(self, max_onehot: int) -> list[Feature]:
-        """List the encoded columns."""
-        parts = [Number(f"{self.name} {part.part}", part.edges, part.levels) for part in self.parts]
-        return [*parts, *_missing_flag(self)]
+    @property
+    def width(self) -> int:
+        """The number of encoded columns."""
+        return len(self.parts) + self.missing
 
 
 @dataclass(frozen=True)
@@ -113,10 +120,7 @@ class IgnoredColumn:
     name: str
     reason: str
     kind: ClassVar[str] = "ignored"
-
-    def features(self, max_onehot: int) -> list[Feature]:
-        """Return no encoded columns."""
-        return []
+    width: ClassVar[int] = 0
 
 
 ColumnSchema = NumberColumn | BooleanColumn | CategoryColumn | TimeColumn | IgnoredColumn
@@ -131,7 +135,20 @@ class Schema:
 
     def features(self, max_onehot: int) -> tuple[Feature, ...]:
         """List the encoded columns of the whole table."""
-        return tuple(feature for column in self.columns for feature in column.features(max_onehot))
+        features: list[Feature] = []
+        for column in self.columns:
+            match column:
+                case NumberColumn(varies=True):
+                    features.append(Number(column.name, column.edges, column.levels))
+                case BooleanColumn(varies=True):
+                    features.append(Flag(column.name))
+                case TimeColumn():
+                    features += [Number(f"{column.name} {part.part}", part.edges, part.levels) for part in column.parts]
+                case CategoryColumn():
+                    features.append(Codes(column.name, column.cardinality, column.cardinality <= max_onehot))
+            if not isinstance(column, CategoryColumn | IgnoredColumn) and column.missing:
+                features.append(Flag(f"{column.name} missing"))
+        return tuple(features)
 
     def to_json(self) -> dict[str, Any]:
         """Write the schema as dictionaries, lists, texts, numbers and booleans."""
@@ -153,10 +170,6 @@ def _check_scale(name: str, scale: float) -> None:
         raise ValueError(f"Expected a scale above 0 for {name!r}, got {scale}.")
 
 
-def _missing_flag(column: NumberColumn | BooleanColumn | TimeColumn) -> list[Feature]:
-    return [Flag(f"{column.name} missing")] * column.missing
-
-
 def encoding_in_words(column: ColumnSchema, max_onehot: int) -> str:
     """Say in words how a column is encoded for the network."""
     match column:
@@ -167,9 +180,8 @@ def encoding_in_words(column: ColumnSchema, max_onehot: int) -> str:
         case BooleanColumn(varies=True):
             words = ["0 or 1"]
         case CategoryColumn():
-            size = 1 + len(column.labels) + column.missing
             words = [_count(len(column.labels), "category", "categories"), "rare and new ones share a code"]
-            words += ["one-hot" if size <= max_onehot else "embedded"]
+            words += ["one-hot" if column.cardinality <= max_onehot else "embedded"]
         case TimeColumn() if column.parts:
             words = ["as " + ", ".join(part.part for part in column.parts)]
         case IgnoredColumn():

@@ -1,5 +1,6 @@
 """A table of any library, opened once: each of its columns is converted once."""
 
+from collections import Counter
 from typing import Any
 
 from svdkl.tables.column import Column, Index
@@ -47,4 +48,15 @@ class Table:
 
 def open_table(X: Any) -> Table:
     """Open a numpy array, a pandas or polars DataFrame, a pyarrow Table or nested sequences; a Table stays itself."""
-    return X if isinstance(X, Table) else Table(open_frame(X))
+    if isinstance(X, Table):
+        return X
+    frame = open_frame(X)
+    if not frame.names:
+        raise ValueError(
+            f"Expected a table with at least one column, got 0 feature(s) (shape=({frame.num_rows}, 0)) while a "
+            f"minimum of 1 is required."
+        )
+    twice = [name for name, count in Counter(frame.names).items() if count > 1]
+    if twice:
+        raise ValueError(f"Expected a name of its own for each column, got {twice[0]!r} more than once: rename it.")
+    return Table(frame)

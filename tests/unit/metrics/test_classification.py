@@ -1,4 +1,4 @@
-"""Metrics of class probabilities against scikit-learn and against their definitions, written out."""
+"""Metrics of class probabilities and of scores against scikit-learn and against their definitions, written out."""
 
 import math
 
@@ -7,7 +7,7 @@ import pytest
 import torch
 from sklearn.metrics import accuracy_score, brier_score_loss, log_loss, roc_auc_score
 
-from svdkl.metrics import accuracy, aurc, auroc, brier_score, negative_log_probability
+from svdkl.metrics import accuracy, aurc, auroc, auroc_ood, brier_score, fpr95, negative_log_probability
 
 RANDOM = np.random.default_rng(0)
 P = RANDOM.dirichlet([0.7, 1.3, 0.4], size=500)
@@ -16,6 +16,11 @@ W = RANDOM.exponential(size=500)
 P2 = np.round(RANDOM.dirichlet([1, 1], size=300), 1)  # many ties
 Y2 = (RANDOM.random(300) < P2[:, 1]).astype(int)
 W2 = RANDOM.exponential(size=300)
+SCORES = [
+    (RANDOM.normal(size=n_in).round(digits), RANDOM.normal(1.0, size=n_out).round(digits))
+    for n_in, n_out in [(1, 1), (7, 5), (20, 30), (33, 100), (100, 40), (180, 9)]
+    for digits in (0, 1, 9)
+]
 WEIGHTS = pytest.mark.parametrize("weight", [None, W], ids=["unweighted", "weighted"])
 WEIGHTS2 = pytest.mark.parametrize("weight", [None, W2], ids=["unweighted", "weighted"])
 
@@ -121,3 +126,36 @@ def test_inputs_stay_as_they_are():
         metric(p, y)
     assert np.array_equal(p, P)
     assert np.array_equal(y, Y)
+
+
+@pytest.mark.parametrize("case", SCORES)
+def test_auroc_is_that_of_scikit_learn(case):
+    inside, outside = case
+    labels = np.r_[np.zeros(len(inside)), np.ones(len(outside))]
+    assert np.isclose(auroc_ood(inside, outside), roc_auc_score(labels, np.r_[inside, outside]))
+
+
+@pytest.mark.parametrize("case", SCORES)
+def test_fpr95_by_a_scan_over_thresholds(case):
+    inside, outside = case
+    rates = [
+        np.mean([score <= threshold for score in outside])
+        for threshold in np.r_[inside, outside]
+        if 100 * sum(score <= threshold for score in inside) >= 95 * len(inside)
+    ]
+    assert np.isclose(fpr95(inside, outside), min(rates))
+
+
+def test_fpr95_leaves_exactly_one_row_in_twenty_out():
+    """Rounding of 0.95 n must not let another row in."""
+    for n in range(20, 4001, 20):
+        assert fpr95(np.arange(n), np.arange(n)) == 0.95
+
+
+def test_edges_of_scores_of_rows_from_elsewhere():
+    assert fpr95([0.0, 1.0], [2.0, 3.0]) == 0.0
+    assert fpr95([2.0, 3.0], [0.0, 1.0]) == 1.0
+    assert fpr95([1.0, 1.0], [1.0, 1.0]) == 1.0  # one score for all rows tells nothing
+    assert auroc_ood([1.0, 1.0], [1.0, 1.0]) == 0.5
+    assert auroc_ood([-np.inf, 0.0], [1.0, np.inf]) == 1.0
+    assert auroc_ood(torch.tensor([0.0, 1.0]), torch.tensor([2.0])) == 1.0

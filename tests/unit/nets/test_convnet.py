@@ -7,9 +7,8 @@ from refusals import refused
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, pad
 
-from svdkl.nets.convnet import AlexNet, CifarQuick, LeNet
+from svdkl.nets.convnet import AlexNet, CifarQuick, LeNet, ResNet
 from svdkl.nets.images import CropAndFlip, Standardise, reads_bytes
-from svdkl.nets.resnet import ResNet
 
 # Parameters with a last layer of ten classes, as published: Caffe's two, and 0.27 million of ResNet-20.
 NETS = {

@@ -243,8 +243,9 @@ def _unchecked_shapes() -> Iterator[None]:
         (lambda: TabularNet(LAYOUT, embedding_dim="large"), "embedding_dim"),
         (lambda: TabularNet(LAYOUT, (8,), 3)(torch.zeros(2, 7)), "8 encoded columns"),
         (lambda: TabularNet(LAYOUT, (8,), 3)(torch.zeros(8)), "8 encoded columns"),
-        (lambda: Number("a", (1.0,)), "increasing edges"),
-        (lambda: Number("a", (1.0, 1.0)), "increasing edges"),
+        (lambda: Layout.from_json(Layout((Number("a", (1.0,)),)).to_json()), "increasing edges"),
+        (lambda: Layout.from_json(Layout((Number("a", (1.0, 1.0)),)).to_json()), "increasing edges"),
+        (lambda: Layout.from_json(Layout((Number("a", (), (2.0, 1.0)),)).to_json()), "increasing levels"),
     ],
 )
 def test_refused(call: Callable[[], object], part: str) -> None:

@@ -28,7 +28,7 @@ from svdkl.tables.bins import Target, choose_edges, read_target
 from svdkl.tables.encoder import TabularEncoder
 from svdkl.tables.layout import Codes, Flag, Layout, Number
 from svdkl.tables.numbers import PARTS, compress, robust_scale, time_part
-from svdkl.tables.schema import IgnoredColumn, NumberColumn, Schema, TimePart
+from svdkl.tables.schema import IgnoredColumn, NumberColumn, Schema, TimeColumn, TimePart
 
 DATA = Path(os.environ.get("SVDKL_DATA", Path(__file__).parents[4] / "shared" / "data"))
 NAN = float("nan")
@@ -630,15 +630,18 @@ def test_json_that_is_not_ours() -> None:
         changed(lambda d: number(d).update(edges=["a"])),
         changed(lambda d: number(d).update(edges=[1.0, 0.0])),
         changed(lambda d: d["schema"]["columns"][4]["parts"][0].update(part="century")),
+        changed(lambda d: d["schema"]["columns"][4]["parts"][0].update(scale=-1.0)),
         changed(lambda d: d["schema"]["columns"][4].update(parts=[1])),
     ):
-        refused(lambda data=data: TabularEncoder.from_json(data).layout)
+        refused(lambda data=data: TabularEncoder.from_json(data))
     refused(lambda: Layout.from_json({}), "list of columns")
     refused(
         lambda: Layout.from_json([{"kind": "codes", "name": "a", "cardinality": True, "onehot": True}]), "cardinality"
     )
-    refused(lambda: NumberColumn("a", True, 0.0, -1.0, (), (), False), "scale above 0")
-    refused(lambda: TimePart("minute", 0.0, 1.0, (), ()), "minute")
+    negative = NumberColumn("a", True, 0.0, -1.0, (), (), False)
+    refused(lambda: Schema.from_json(Schema((negative,), True).to_json()), "scale above 0")
+    minute = TimeColumn("t", (TimePart("minute", 0.0, 1.0, (), ()),), False)
+    refused(lambda: Schema.from_json(Schema((minute,), True).to_json()), "minute")
 
 
 # ---------------------------------------------------------------------------------------------------------- real data

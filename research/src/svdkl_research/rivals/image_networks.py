@@ -9,9 +9,8 @@ import torch
 from torch import nn
 
 from svdkl.estimators.classifier import SVDKLClassifier
-from svdkl.nets.convnet import AlexNet, CifarQuick, LeNet
+from svdkl.nets.convnet import AlexNet, CifarQuick, LeNet, ResNet
 from svdkl.nets.images import CropAndFlip, Standardise
-from svdkl.nets.resnet import ResNet
 from svdkl_research.datasets.dataset import Inputs
 from svdkl_research.rivals.interface import ClassBaseline, Floats, Labels
 from svdkl_research.rivals.networks import NetworkModel

@@ -58,18 +58,11 @@ def require_backend(name: str) -> None:
 def marginals(
     values: Float[Tensor, "J ..."], roots: Roots, positions: Float[Tensor, "B J D"], backend: str = "auto"
 ) -> MeanAndVariance:
-    """Compute means and variances of f at positions, (B, J) each.
+    """Compute means and variances of f at positions in grid points, (B, J) each.
 
-    Parameters
-    ----------
-    values
-        Means on the lattice, (J, m_1, ..., m_D).
-    roots
-        Four cubics a cell for each axis, whose squares add up to the variance.
-    positions
-        Positions in grid points.
-    backend
-        "eager", "cpu", "triton", or "auto": the fastest on the tensors' device. Traced code is always eager.
+    ``values`` are the means on the lattice, ``roots`` four cubics a cell for each axis, whose squares add up to the
+    variance. ``backend`` is "eager", "cpu", "triton", or "auto": the fastest on the tensors' device. Traced code is
+    always eager.
     """
     if torch.compiler.is_compiling():
         return eager_marginals(values, roots, positions)

@@ -4,7 +4,7 @@ The factor L is stored as a raw parameter: its strictly lower triangle as it is,
 upper triangle is never read. Tensor operations would copy L several times, forward and back; we write it out once.
 """
 
-from typing import Any, no_type_check
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,24 +15,19 @@ from svdkl.gp.linalg.banded import dense_gram
 from svdkl.gp.linalg.small import positive_lower
 from svdkl.shapes import Float, Tensor
 
-# Nothing may wrap what numba compiles: hence no_type_check throughout.
-
 
 @jit
-@no_type_check
 def _softplus(x):
     x = np.float64(x)
     return x if x > 20 else np.log1p(np.exp(x))
 
 
 @jit
-@no_type_check
 def _softplus_slope(x):
     return 1 / (1 + np.exp(-np.float64(x)))
 
 
 @jit
-@no_type_check
 def _write_out(raws, factors, start, stop):
     """Write out L, with zeros above its diagonal."""
     m = raws.shape[1]
@@ -46,7 +41,6 @@ def _write_out(raws, factors, start, stop):
 
 
 @jit
-@no_type_check
 def _write_out_back(raws, grad_factors, grad_raws, start, stop):
     m = raws.shape[1]
     for j in range(start, stop):
@@ -59,67 +53,54 @@ def _write_out_back(raws, grad_factors, grad_raws, start, stop):
 
 
 @jit
-@no_type_check
-def _one_gram(product, gram):
-    m = len(product)
-    for i in range(m):
-        # Past the last row we read the last one, and store zeros below.
-        f0, f1 = product[i], product[min(i + 1, m - 1)]
-        f2, f3 = product[min(i + 2, m - 1)], product[min(i + 3, m - 1)]
-        s0 = s1 = s2 = s3 = 0.0
-        for c in range(i + 1):
-            s0 += f0[c] * f0[c]
-            s1 += f0[c] * f1[c]
-            s2 += f0[c] * f2[c]
-            s3 += f0[c] * f3[c]
-        gram[0, i] = s0
-        gram[1, i] = s1 if i + 1 < m else 0.0
-        gram[2, i] = s2 if i + 2 < m else 0.0
-        gram[3, i] = s3 if i + 3 < m else 0.0
-
-
-@jit
-@no_type_check
-def _one_gram_back(product, gram, out):
-    m = len(product)
-    for i in range(m):
-        f0 = product[i]
-        above1, above2, above3 = product[max(i - 1, 0)], product[max(i - 2, 0)], product[max(i - 3, 0)]
-        below1, below2, below3 = product[min(i + 1, m - 1)], product[min(i + 2, m - 1)], product[min(i + 3, m - 1)]
-        a1 = gram[1, i - 1] if i >= 1 else 0.0
-        a2 = gram[2, i - 2] if i >= 2 else 0.0
-        a3 = gram[3, i - 3] if i >= 3 else 0.0
-        b1 = gram[1, i] if i + 1 < m else 0.0
-        b2 = gram[2, i] if i + 2 < m else 0.0
-        b3 = gram[3, i] if i + 3 < m else 0.0
-        twice, row = 2 * gram[0, i], out[i]
-        for c in range(i + 1):
-            row[c] = (
-                twice * f0[c]
-                + (a1 * above1[c] + a2 * above2[c] + a3 * above3[c])
-                + (b1 * below1[c] + b2 * below2[c] + b3 * below3[c])
-            )
-        row[i + 1 :] = 0
-
-
-@jit
-@no_type_check
 def _gram(products, grams, start, stop):
     """Compute the first diagonals of F F^T, for a lower triangular F."""
+    m = products.shape[1]
     for j in range(start, stop):
-        _one_gram(products[j], grams[j])
+        product, gram = products[j], grams[j]
+        for i in range(m):
+            # Past the last row we read the last one, and store zeros below.
+            f0, f1 = product[i], product[min(i + 1, m - 1)]
+            f2, f3 = product[min(i + 2, m - 1)], product[min(i + 3, m - 1)]
+            s0 = s1 = s2 = s3 = 0.0
+            for c in range(i + 1):
+                s0 += f0[c] * f0[c]
+                s1 += f0[c] * f1[c]
+                s2 += f0[c] * f2[c]
+                s3 += f0[c] * f3[c]
+            gram[0, i] = s0
+            gram[1, i] = s1 if i + 1 < m else 0.0
+            gram[2, i] = s2 if i + 2 < m else 0.0
+            gram[3, i] = s3 if i + 3 < m else 0.0
 
 
 @jit
-@no_type_check
 def _gram_back(products, grad_grams, grad_products, start, stop):
     """Compute the gradient of F, in its lower triangle alone."""
+    m = products.shape[1]
     for j in range(start, stop):
-        _one_gram_back(products[j], grad_grams[j], grad_products[j])
+        product, gram, out = products[j], grad_grams[j], grad_products[j]
+        for i in range(m):
+            f0 = product[i]
+            above1, above2, above3 = product[max(i - 1, 0)], product[max(i - 2, 0)], product[max(i - 3, 0)]
+            below1, below2, below3 = product[min(i + 1, m - 1)], product[min(i + 2, m - 1)], product[min(i + 3, m - 1)]
+            a1 = gram[1, i - 1] if i >= 1 else 0.0
+            a2 = gram[2, i - 2] if i >= 2 else 0.0
+            a3 = gram[3, i - 3] if i >= 3 else 0.0
+            b1 = gram[1, i] if i + 1 < m else 0.0
+            b2 = gram[2, i] if i + 2 < m else 0.0
+            b3 = gram[3, i] if i + 3 < m else 0.0
+            twice, row = 2 * gram[0, i], out[i]
+            for c in range(i + 1):
+                row[c] = (
+                    twice * f0[c]
+                    + (a1 * above1[c] + a2 * above2[c] + a3 * above3[c])
+                    + (b1 * below1[c] + b2 * below2[c] + b3 * below3[c])
+                )
+            row[i + 1 :] = 0
 
 
 @jit
-@no_type_check
 def _terms_forward(raws, traces, log_dets, start, stop):
     for j in range(start, stop):
         raw, trace, log_det = raws[j], 0.0, 0.0
@@ -134,7 +115,6 @@ def _terms_forward(raws, traces, log_dets, start, stop):
 
 
 @jit
-@no_type_check
 def _terms_backward(raws, grad_traces, grad_log_dets, grad_raws, start, stop):
     for j in range(start, stop):
         raw, out, twice = raws[j], grad_raws[j], 2 * grad_traces[j]

@@ -3,6 +3,7 @@
 The loops release the interpreter's lock. Two callers at a time may start plain threads, but not numba's thread pool.
 """
 
+import inspect
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -27,8 +28,10 @@ OPTIONS: dict[str, Any] = {
 def jit(function: Callable[..., Any]) -> Any:
     """Compile a function at its first call, or load it from the cache on disk.
 
-    Where there is no place for a cache, each process compiles for itself.
+    Where there is no place for a cache, each process compiles for itself. We take off what wraps the function, such as
+    the tests' checks of shapes: numba cannot compile that.
     """
+    function = inspect.unwrap(function)
     try:
         return numba.njit(cache=True, **OPTIONS)(function)
     except RuntimeError:
@@ -65,14 +68,9 @@ def _call_all(tasks: Sequence[Callable[[], None]], errors: list[BaseException]) 
 def on_slices(loop: Callable[..., None], *inputs: torch.Tensor, into: Sequence[torch.Tensor], entries: int) -> None:
     """Run a loop over the first dimension of tensors, in one slice for each thread.
 
-    Parameters
-    ----------
-    loop
-        It gets arrays of the inputs, then of ``into``, then the start and the end of its slice.
-    inputs, into
-        Tensors of one length that are read, and contiguous ones that are written.
-    entries
-        How much work there is, in entries of matrices, which decides on the number of threads.
+    The loop gets arrays of the inputs, then of ``into``, the contiguous tensors that it writes, then the start and the
+    end of its slice. ``entries`` tells how much work there is, in entries of matrices: it decides on the number of
+    threads.
     """
     if not all(x.is_contiguous() for x in into):
         raise ValueError("Expected tensors to write into that are contiguous: a loop would write into a copy.")

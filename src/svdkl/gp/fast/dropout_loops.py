@@ -1,7 +1,5 @@
 """The compiled loop of dropout for CPUs. Hashes of places are its random numbers: they take vectors at a time."""
 
-from typing import no_type_check
-
 import numpy as np
 import torch
 
@@ -13,7 +11,6 @@ SECOND = np.uint32(0x846CA68B)  # the second multiplier of the same hash
 
 
 @jit
-@no_type_check
 def _mixed(bits):
     bits = np.uint32((bits ^ (bits >> np.uint32(16))) * FIRST)
     bits = np.uint32((bits ^ (bits >> np.uint32(15))) * SECOND)
@@ -21,7 +18,6 @@ def _mixed(bits):
 
 
 @jit
-@no_type_check
 def _fill(out, seed, other_seed, dropped, scale):
     # A second round with another seed: otherwise two draws could hold the same numbers in another order.
     for place in range(len(out)):

@@ -5,15 +5,10 @@ the lattice with the weights of all axes; its slope along an axis reads them wit
 Everything is written out, since the compiler would not unroll loops over four numbers.
 """
 
-from typing import no_type_check
-
 from svdkl.gp.fast.compiling import jit
-
-# Nothing may wrap what numba compiles: hence no_type_check throughout.
 
 
 @jit
-@no_type_check
 def _locate(position, num_cells):
     """Find cell and fraction; a NaN gets a valid cell and stays NaN in the fraction."""
     real = type(position)
@@ -23,14 +18,12 @@ def _locate(position, num_cells):
 
 
 @jit
-@no_type_check
 def _beyond(position, num_cells):
     """Tell whether the end of the axis is read instead, where the slope is zero."""
     return not (position >= 0 and position <= num_cells)
 
 
 @jit
-@no_type_check
 def _weights(t):
     real = type(t)
     half, one, two = real(0.5), real(1), real(2)
@@ -43,7 +36,6 @@ def _weights(t):
 
 
 @jit
-@no_type_check
 def _weight_slopes(t):
     real = type(t)
     half, two = real(0.5), real(2)
@@ -56,20 +48,17 @@ def _weight_slopes(t):
 
 
 @jit
-@no_type_check
 def _cubic(rows, cell, k, t):
     return rows[cell, k] + t * (rows[cell, k + 1] + t * (rows[cell, k + 2] + t * rows[cell, k + 3]))
 
 
 @jit
-@no_type_check
 def _cubic_slope(rows, cell, k, t):
     real = type(t)
     return rows[cell, k + 1] + t * (real(2) * rows[cell, k + 2] + t * real(3) * rows[cell, k + 3])
 
 
 @jit
-@no_type_check
 def _variance(rows, cell, t):
     a, b = _cubic(rows, cell, 0, t), _cubic(rows, cell, 4, t)
     c, d = _cubic(rows, cell, 8, t), _cubic(rows, cell, 12, t)
@@ -77,7 +66,6 @@ def _variance(rows, cell, t):
 
 
 @jit
-@no_type_check
 def _variance_slope(rows, cell, t):
     real = type(t)
     return real(2) * (
@@ -89,7 +77,6 @@ def _variance_slope(rows, cell, t):
 
 
 @jit
-@no_type_check
 def _add_moments(moments, cell, t, v):
     """Add v t^p, p = 0 ... 6."""
     t2 = t * t
@@ -105,13 +92,11 @@ def _add_moments(moments, cell, t, v):
 
 
 @jit
-@no_type_check
 def _read_line(u, at, w):
     return u[at] * w[0] + u[at + 1] * w[1] + u[at + 2] * w[2] + u[at + 3] * w[3]
 
 
 @jit
-@no_type_check
 def _read_plane(u, at, n, w, x):
     """Read 4 x 4 values with weights; ``n`` is the distance of rows in memory."""
     return (
@@ -123,7 +108,6 @@ def _read_plane(u, at, n, w, x):
 
 
 @jit
-@no_type_check
 def _read_space(u, at, m, n, w, x, y):
     """Read 4 x 4 x 4 values with weights; ``m`` is the distance of planes in memory."""
     return (
@@ -135,7 +119,6 @@ def _read_space(u, at, m, n, w, x, y):
 
 
 @jit
-@no_type_check
 def _add_line(u, at, g, w):
     u[at] += g * w[0]
     u[at + 1] += g * w[1]
@@ -144,7 +127,6 @@ def _add_line(u, at, g, w):
 
 
 @jit
-@no_type_check
 def _add_plane(u, at, n, g, w, x):
     _add_line(u, at, g * w[0], x)
     _add_line(u, at + n, g * w[1], x)
@@ -153,7 +135,6 @@ def _add_plane(u, at, n, g, w, x):
 
 
 @jit
-@no_type_check
 def _add_space(u, at, m, n, g, w, x, y):
     _add_plane(u, at, n, g * w[0], x, y)
     _add_plane(u, at + m, n, g * w[1], x, y)
@@ -162,7 +143,6 @@ def _add_space(u, at, m, n, g, w, x, y):
 
 
 @jit
-@no_type_check
 def forward_plane(u, rows, positions, mean, variance, start, stop):
     """Read mean and variance: ``u`` is the lattice with ghost points, flat, ``rows`` each axis' four cubics a cell."""
     rows0, rows1 = rows
@@ -176,7 +156,6 @@ def forward_plane(u, rows, positions, mean, variance, start, stop):
 
 
 @jit
-@no_type_check
 def forward_space(u, rows, positions, mean, variance, start, stop):
     """Read mean and variance on three axes, as :func:`forward_plane` does on two."""
     rows0, rows1, rows2 = rows
@@ -192,7 +171,6 @@ def forward_space(u, rows, positions, mean, variance, start, stop):
 
 
 @jit
-@no_type_check
 def backward_plane(u, rows, positions, grad_mean, grad_variance, grad_positions, grad_u, moments, start, stop):
     """Add gradients; ``moments`` sums (gradient of the axis' variance) t^p, p = 0 ... 6, for each axis and cell."""
     real = type(u[0])
@@ -217,7 +195,6 @@ def backward_plane(u, rows, positions, grad_mean, grad_variance, grad_positions,
 
 
 @jit
-@no_type_check
 def backward_space(u, rows, positions, grad_mean, grad_variance, grad_positions, grad_u, moments, start, stop):
     """Add gradients on three axes, as :func:`backward_plane` does on two."""
     real = type(u[0])

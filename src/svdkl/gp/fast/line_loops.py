@@ -3,12 +3,12 @@
 The eager form reads and writes some forty tensors of the size of the positions, forward and back; the loop reads the
 positions and writes the two results. Backward, the gradient of a cell's cubics needs only moments of the points in the
 cell: sums of gradients times t^p. Polynomials are written out, since the compiler would not unroll loops over their
-coefficients. Nothing may wrap what numba compiles: hence no_type_check.
+coefficients.
 """
 
 from functools import partial
 from itertools import pairwise
-from typing import Any, no_type_check
+from typing import Any
 
 import numpy as np
 import torch
@@ -39,7 +39,6 @@ def root_gradients(
 
 
 @jit
-@no_type_check
 def line_marginals(cubics, rows, positions, mean, variance, num_cells, start, stop):
     """Evaluate, in each point's cell, the cubic of the mean and the four whose squares make the variance."""
     real = positions.dtype.type
@@ -61,7 +60,6 @@ def line_marginals(cubics, rows, positions, mean, variance, num_cells, start, st
 
 
 @jit
-@no_type_check
 def _backward(slopes, positions, grad_mean, grad_variance, grad_positions, moments, num_cells, start, stop):
     """Compute gradients of positions, and for each cell sums of grad_mean t^p, p < 4, and grad_variance t^p, p < 7."""
     real = positions.dtype.type
@@ -95,7 +93,6 @@ def _backward(slopes, positions, grad_mean, grad_variance, grad_positions, momen
 
 
 @jit
-@no_type_check
 def _cubics(values, cubics):
     """Compute the cubic of the mean in each cell, lowest power first."""
     num_gps, size = values.shape
@@ -113,7 +110,6 @@ def _cubics(values, cubics):
 
 
 @jit
-@no_type_check
 def _slopes(cubics, rows, slopes):
     """Compute the derivatives of the mean (degree 2) and of the variance (degree 5), lowest power first."""
     for cell in range(len(rows)):
@@ -139,7 +135,6 @@ def _slopes(cubics, rows, slopes):
 
 
 @jit
-@no_type_check
 def _tables_back(moments, rows, grad_values, grad_rows):
     """Compute the gradients of the values on the axis and of the roots, from the moments of all threads."""
     num_gps, size = grad_values.shape

@@ -4,7 +4,7 @@ A cell's 4 x 4 block is factorised number by number, with all blocks of a GP sid
 triangle is row a (a + 1) / 2 + b of an array whose columns are the blocks, and the compiler works on several at a time.
 """
 
-from typing import Any, no_type_check
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,11 +16,8 @@ from svdkl.shapes import Float, Tensor
 
 ENTRIES = 10  # the lower triangle of a 4 x 4 block has so many
 
-# Nothing may wrap what numba compiles: hence no_type_check throughout.
-
 
 @jit
-@no_type_check
 def _pivot(rest, entry, floor, tiny):
     """Keep a pivot, the rest of a diagonal entry, above a small share of the entry; a NaN stays one."""
     least = floor * entry + tiny
@@ -28,7 +25,6 @@ def _pivot(rest, entry, floor, tiny):
 
 
 @jit
-@no_type_check
 def _factorise(diagonals, factors, floor, tiny):
     """Factorise all blocks of one GP: ``diagonals`` is (4, m), ``factors`` (10, m - 3)."""
     d0, d1, d2, d3 = diagonals[0], diagonals[1], diagonals[2], diagonals[3]
@@ -56,7 +52,6 @@ def _factorise(diagonals, factors, floor, tiny):
 
 
 @jit
-@no_type_check
 def _factorise_back(diagonals, factors, grads, floor, tiny):
     """Turn gradients of the factors into gradients of the blocks, in place."""
     d0 = diagonals[0]
@@ -96,7 +91,6 @@ def _factorise_back(diagonals, factors, grads, floor, tiny):
 
 
 @jit
-@no_type_check
 def _store_cubic(out, k, p0, p1, p2, p3):
     """Store the cubic through four values, t = 0 at p1 and 1 at p2, as cubic_coefficients does."""
     out[k] = p1
@@ -106,7 +100,6 @@ def _store_cubic(out, k, p0, p1, p2, p3):
 
 
 @jit
-@no_type_check
 def _points_back(grad, k):
     """Return the gradients of a cubic's four values from the gradients of its coefficients."""
     g0, g1, g2, g3 = np.float64(grad[k]), np.float64(grad[k + 1]), np.float64(grad[k + 2]), np.float64(grad[k + 3])
@@ -119,7 +112,6 @@ def _points_back(grad, k):
 
 
 @jit
-@no_type_check
 def _column(factors, r, i):
     """Return column r of a block's factor."""
     return (
@@ -131,7 +123,6 @@ def _column(factors, r, i):
 
 
 @jit
-@no_type_check
 def _add_column(grads, r, i, c0, c1, c2, c3):
     if r == 0:
         grads[0, i] += c0
@@ -143,7 +134,6 @@ def _add_column(grads, r, i, c0, c1, c2, c3):
 
 
 @jit
-@no_type_check
 def _forward(diagonals, factors, roots, floor, tiny):
     """Compute ``roots``: in each cell's row the coefficients of the four cubics in turn, lowest power first."""
     last = factors.shape[2] - 1
@@ -163,7 +153,6 @@ def _forward(diagonals, factors, roots, floor, tiny):
 
 
 @jit
-@no_type_check
 def _backward(diagonals, factors, grad_roots, grad_diagonals, floor, tiny):
     last = factors.shape[2] - 1
     grads = np.empty_like(factors[0])

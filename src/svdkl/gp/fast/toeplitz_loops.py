@@ -12,7 +12,7 @@ The matrix is positive definite if and only if |r| < 1 in every step. The backwa
 reverse order, for which we keep all x, the rows of the transposed factor, and all y.
 """
 
-from typing import Any, no_type_check
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,11 +22,8 @@ from svdkl.gp.linalg.small import ROUNDING
 from svdkl.gp.linalg.toeplitz import dense_factors
 from svdkl.shapes import Float, Tensor
 
-# Nothing may wrap what numba compiles: hence no_type_check throughout.
-
 
 @jit
-@no_type_check
 def _columns(left, nothing):
     """Turn covariances into the columns of their factors, in place. The innermost loops go along the matrices."""
     size, _, count = left.shape
@@ -59,7 +56,6 @@ def compiled_cholesky(covariances: Float[Tensor, "C C B"]) -> Float[Tensor, "C C
 
 
 @jit
-@no_type_check
 def _forward(columns, uppers, others, failed, start, stop):
     """Factorise. Row k of ``uppers`` holds x from entry k on, row k of ``others`` holds y from entry k + 1 on."""
     m = columns.shape[1]
@@ -83,7 +79,6 @@ def _forward(columns, uppers, others, failed, start, stop):
 
 
 @jit
-@no_type_check
 def _backward(columns, uppers, others, grad_uppers, grad_columns, start, stop):
     m = columns.shape[1]
     grad_x, grad_y = np.empty(m), np.empty(m)

@@ -13,18 +13,10 @@ from svdkl.shapes import Float, Tensor
 
 
 def along_axis(function: Callable[[Tensor], Tensor], x: Tensor, axis: int, num_axes: int) -> Tensor:
-    """Apply a function that maps (J, m_d, columns) to (J, m_d, columns) along one axis of a lattice.
+    """Apply a function that maps (J, m_d, columns) to (J, m_d, columns) along axis d of a lattice, counted from 0.
 
-    Parameters
-    ----------
-    function
-        It may treat each of the J GPs differently.
-    x
-        Shape (..., J, m_1, ..., m_D). All dimensions but J and m_d become columns.
-    axis
-        The number d of the axis, from 0.
-    num_axes
-        D.
+    ``x`` is (..., J, m_1, ..., m_D), and all its dimensions but J and m_d become columns. The function may treat each
+    of the J GPs differently.
     """
     gps = x.dim() - num_axes - 1
     position = gps + 1 + axis

@@ -11,7 +11,7 @@ from refusals import refused
 from tolerances import close
 from torch import Tensor
 
-from svdkl.nets.dropout import Dropout
+from svdkl.nets.mlp import Dropout
 
 CHANCES = (0.03, 0.25, 0.7)
 each_chance = pytest.mark.parametrize("chance", CHANCES)
