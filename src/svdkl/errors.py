@@ -1,5 +1,7 @@
-"""Parts of error messages: other libraries' errors in one line, and which libraries are installed."""
+"""Parts of error messages: names that were meant, other libraries' errors, and which libraries are installed."""
 
+from collections.abc import Sequence
+from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, version
 
 
@@ -7,6 +9,16 @@ def first_line(error: BaseException) -> str:
     """Return the first line of an error's text, without a point at its end, or its type if it has no text."""
     lines = str(error).strip().splitlines()
     return lines[0].rstrip(".:") if lines else type(error).__name__
+
+
+def suggestion(name: str, names: Sequence[str], most: int = 10) -> str:
+    """Suggest which of the known names an unknown name was meant to be."""
+    lowered = {known.lower(): known for known in names}
+    near = get_close_matches(name.lower(), lowered, 1)
+    if near:
+        return f"the nearest name is {lowered[near[0]]!r}"
+    shown = ", ".join(map(repr, names[:most]))
+    return f"there are {shown}" + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def missing_package(package: str, purpose: str, extra: str) -> ImportError:

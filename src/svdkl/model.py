@@ -7,20 +7,17 @@ import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm as BatchNorm
 
-from svdkl.gp.additive import HeadState
 from svdkl.gp.elbo import ELBO, Part
 from svdkl.gp.familiarity import MOST_ROWS
 from svdkl.gp.head import GPHead
 from svdkl.gp.head_protocol import Head
-from svdkl.gp.prediction import LatentPoints, Prediction, Uncertainty
+from svdkl.gp.prediction import Prediction, Uncertainty
 from svdkl.likelihoods import LikelihoodLike
 from svdkl.shapes import Float, Tensor
 
 
 class SVDKL(nn.Module):
     """A model ``head(net(x))``; with a GP head, stochastic variational deep kernel learning.
-
-    Methods that take inputs also take ``state``, what all rows share: :meth:`state` computes it once for many calls.
 
     Parameters
     ----------
@@ -132,45 +129,21 @@ class SVDKL(nn.Module):
             raise ValueError("Expected num_data, the number of training rows, beside the targets; got none.")
         return self.elbo(x, y, num_data, sample_weight, generator)
 
-    def state(self) -> HeadState | None:
-        """Compute what all rows share, at the current parameters."""
-        return self.head.state()
+    def predict_proba(self, x: Tensor) -> Float[Tensor, "B C"]:
+        """Return class probabilities; rows sum to 1 and do not depend on each other."""
+        return self.head.predict_proba(self.net(x))
 
-    def latents(self, x: Tensor, state: HeadState | None = None) -> LatentPoints:
-        """Points that stand for the distribution of the outputs g of each row."""
-        return self.head.latents(self.net(x), state)
+    def predict(self, x: Tensor) -> Prediction:
+        """Return mean and variance of real targets or counts."""
+        return self.head.predict(self.net(x))
 
-    def latent_gaussian(
-        self, x: Tensor, state: HeadState | None = None
-    ) -> tuple[Float[Tensor, "B C"], Float[Tensor, "B C"]]:
-        """Mean and variance of the outputs g of each row."""
-        return self.head.latent_gaussian(self.net(x), state)
-
-    def latent_draws(
-        self,
-        x: Tensor,
-        num_samples: int,
-        generator: torch.Generator | None = None,
-        state: HeadState | None = None,
-    ) -> Float[Tensor, "T B C"]:
-        """Draws of the outputs g; each draw is one function of all rows."""
-        return self.head.latent_draws(self.net(x), num_samples, generator, state)
-
-    def predict_proba(self, x: Tensor, state: HeadState | None = None) -> Float[Tensor, "B C"]:
-        """Class probabilities; rows sum to 1 and do not depend on each other."""
-        return self.head.predict_proba(self.net(x), state)
-
-    def predict(self, x: Tensor, state: HeadState | None = None) -> Prediction:
-        """Mean and variance of real targets or counts."""
-        return self.head.predict(self.net(x), state)
-
-    def log_predictive(self, x: Tensor, y: Tensor, state: HeadState | None = None) -> Float[Tensor, "B"]:
+    def log_predictive(self, x: Tensor, y: Tensor) -> Float[Tensor, "B"]:
         """Return log p(y_i | x_i) for each row."""
-        return self.head.log_predictive(self.net(x), y, state)
+        return self.head.log_predictive(self.net(x), y)
 
-    def uncertainty(self, x: Tensor, state: HeadState | None = None) -> Uncertainty:
-        """Where the uncertainty of each prediction comes from."""
-        return self.head.uncertainty(self.net(x), state)
+    def uncertainty(self, x: Tensor) -> Uncertainty:
+        """Tell where the uncertainty of each prediction comes from."""
+        return self.head.uncertainty(self.net(x))
 
     def kernel_matrix(self, x: Tensor, other: Tensor, gp: int) -> Float[Tensor, "B B2"]:
         """The deep kernel of one GP between two sets of inputs."""

@@ -35,7 +35,7 @@ APART = ["metrics"]  # importing none of the above, and imported where models ar
 JUDGING = ["demo", "report", "cli"]
 HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}
 # Doors that lead up: the package's own, and the name under which launchers know a run.
-DOORS = {"__init__.py": None, "training/__init__.py": {"svdkl.estimators.run"}}
+DOORS = {"__init__.py": None, "training/__init__.py": {"svdkl.estimators.run", "svdkl.estimators.run_config"}}
 ROOMS = "|".join(sorted({path.name.removesuffix(".py") for path in PACKAGE.iterdir()}))
 MODULE = rf"svdkl_research(\.\w+)*|svdkl\.({ROOMS})(\.\w+)*"  # the name of a module, as import_module takes it
 MODULES = [path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py"]

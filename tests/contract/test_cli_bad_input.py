@@ -261,7 +261,7 @@ def test_an_error_in_the_middle_leaves_no_file(refuse, monkeypatch):
         yield from ()
         raise ValueError("Expected more, got less.")
 
-    monkeypatch.setattr("svdkl.cli.predict._predictions", fail)
+    monkeypatch.setattr("svdkl.cli.scoring.tables_of_predictions", fail)
     refuse("predict model homes.csv --out p.parquet", "more")
 
 

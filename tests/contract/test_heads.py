@@ -33,11 +33,11 @@ def build(request: pytest.FixtureRequest) -> Callable[[str], tuple[SVDKL, torch.
 
 def test_answers_about_classes(build) -> None:
     model, x = build("softmax")
-    y, state = torch.arange(ROWS) % C, model.state()
-    probabilities = model.predict_proba(x, state)
+    y, h, state = torch.arange(ROWS) % C, model.net(x), model.head.state()
+    probabilities = model.head.predict_proba(h, state)
     close(probabilities.sum(1), torch.ones(ROWS), "float32")
     assert torch.equal(probabilities, model.predict_proba(x))
-    assert torch.equal(model.log_predictive(x, y, state), model.log_predictive(x, y))
+    assert torch.equal(model.head.log_predictive(h, y, state), model.log_predictive(x, y))
     close(model.log_predictive(x, y), probabilities[torch.arange(ROWS), y].log(), "float32")
     close(model(x).softmax(1), probabilities, "float32")
     refused(lambda: model.predict(x), "predict_proba")
@@ -45,29 +45,29 @@ def test_answers_about_classes(build) -> None:
 
 def test_answers_about_real_targets(build) -> None:
     model, x = build("gaussian")
-    y, state = torch.randn(ROWS, C), model.state()
-    prediction = model.predict(x, state)
+    y, h, state = torch.randn(ROWS, C), model.net(x), model.head.state()
+    prediction = model.head.predict(h, state)
     for ours, again in zip(prediction, model.predict(x), strict=True):
         assert torch.equal(ours, again)
-    mean, variance = model.latent_gaussian(x, state)
+    mean, variance = model.head.latent_gaussian(h, state)
     close(prediction.mean, mean, "float32")
     close(prediction.model_variance, variance, "float32")
     close(model(x), mean, "float32")
     expected = torch.distributions.Normal(mean, prediction.variance.sqrt()).log_prob(y).sum(1)
-    close(model.log_predictive(x, y, state), expected, "float32")
+    close(model.head.log_predictive(h, y, state), expected, "float32")
     refused(lambda: model.predict_proba(x), "predict")
 
 
 def test_latents(build) -> None:
     model, x = build("gaussian")
-    state = model.state()
-    mean, variance = model.latent_gaussian(x, state)
-    points = model.latents(x, state)
+    h, state = model.net(x), model.head.state()
+    mean, variance = model.head.latent_gaussian(h, state)
+    points = model.head.latents(h, state)
     close(points.average(points.points), mean, "float32")
     close(points.average((points.points - mean).square()), variance, "float32")
-    draws = model.latent_draws(x, 5, torch.Generator().manual_seed(0), state)
+    draws = model.head.latent_draws(h, 5, torch.Generator().manual_seed(0), state)
     assert draws.shape == (5, ROWS, C)
-    assert torch.equal(draws, model.latent_draws(x, 5, torch.Generator().manual_seed(0)))
+    assert torch.equal(draws, model.head.latent_draws(h, 5, torch.Generator().manual_seed(0)))
 
 
 def test_a_step_reaches_all_parameters_of_all_roles(build) -> None:

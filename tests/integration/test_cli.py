@@ -1,10 +1,10 @@
 """The command line as its users call it: from a file to a model, predictions, scores and a report."""
 
 import importlib.metadata
-import inspect
 import json
 import os
 import re
+import runpy
 import shlex
 import signal
 import subprocess
@@ -19,13 +19,19 @@ import pytest
 import svdkl.estimators.run
 from svdkl import SVDKLClassifier, SVDKLRegressor, __version__
 from svdkl.cli.app import main
-from svdkl.cli.arguments import load_model
-from svdkl.cli.config_file import GENERAL
-from svdkl.cli.option_flags import CLASSIFIER_ONLY, LEFT_OUT, PARAMETERS, REGRESSOR_ONLY
+from svdkl.cli.request import OPTIONS, flag
+from svdkl.cli.saved_model import open_model
 from svdkl.metrics import METRICS, accuracy, rmse
 
 ROOT = Path(__file__).parent.parent.parent
+PARSES_NOTED = runpy.run_path(str(ROOT / "tools" / "house" / "walks.py"))["parses_noted"]
 SMALL = "--hidden 16 --num-features 4 --grid-size 8 --max-iter 2 --no-evidence --quiet"
+
+
+def load_model(path):
+    """The estimator in a folder."""
+    fitted = open_model(Path(path)).fitted
+    return (SVDKLRegressor if fitted.classes is None else SVDKLClassifier).of(fitted)
 
 
 def homes(num_rows, seed):
@@ -67,28 +73,18 @@ def call(place, monkeypatch, capfd):
 # ----------------------------------------------------------------------------------------------------------- the frame
 
 
-def test_every_parameter_of_the_estimators_is_an_option():
-    defaults = {}
-    for kind, own in ((SVDKLClassifier, REGRESSOR_ONLY), (SVDKLRegressor, CLASSIFIER_ONLY)):
-        signature = {
-            name: p.default for name, p in inspect.signature(kind.__init__).parameters.items() if name != "self"
-        }
-        assert own not in signature
-        defaults |= signature
-    assert set(defaults) == {*PARAMETERS, *LEFT_OUT}
-    assert {name: p.default for name, p in PARAMETERS.items()} == {n: defaults[n] for n in PARAMETERS}
-    assert set(GENERAL).isdisjoint(PARAMETERS)
-
-
 def test_help_names_every_option(call, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     text = call("train --help")
-    for parameter in PARAMETERS.values():
-        assert parameter.option in text
-        assert parameter.help.split()[0] in text
+    for name, option in OPTIONS.items():
+        default = {"true": "yes", "false": "no"}.get(str(option.default).lower(), str(option.default).lower())
+        assert flag(name) in text
+        # A line of help is as wide as the terminal, and a table's border ends it.
+        words = re.sub(r"[│\s]+", " ", text)
+        assert f"{option.metadata['help']} Default: {default}." in words
     assert "The Gaussian processes" in text
     commands = re.findall(r"^\S (\w+) ", call("--help"), re.MULTILINE)
-    assert commands == ["demo", "train", "predict", "evaluate", "report", "reproduce", "bench", "export", "doctor"]
+    assert commands == ["demo", "train", "predict", "evaluate", "report", "export", "doctor", "reproduce", "bench"]
     assert call("") == call("--help")
 
 
@@ -100,7 +96,19 @@ def test_the_module_is_the_installed_command_and_help_waits_for_nothing():
     assert "Usage: svdkl train" in done.stdout
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert "typer" in imported
-    assert not {"sklearn", "pyarrow", "matplotlib"} & imported
+    assert not {"torch", "sklearn", "pyarrow", "matplotlib"} & imported
+
+
+@pytest.mark.parametrize("command", ["", "train", "predict", "evaluate", "report", "export", "demo", "doctor"])
+def test_no_help_waits_for_torch(command):
+    code = (
+        "import sys; from svdkl.cli.app import main; code = main(sys.argv[1:]); "
+        "assert not {'torch', 'sklearn', 'pyarrow', 'numpy'} & set(sys.modules); sys.exit(code)"
+    )
+    command_line = [sys.executable, "-c", code, *command.split(), "--help"]
+    done = subprocess.run(command_line, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"Usage: svdkl {command}".rstrip() in done.stdout
 
 
 def test_version(call):
@@ -139,13 +147,14 @@ def test_what_train_prints(call, place):
 
 def test_options_win_over_a_configuration_file(call, place):
     (place / "run.yaml").write_text(
-        "target: dear\ndrop: [rent]\nhidden: [8, 8]\nmax-iter: 2\ngrid_size: 8\nseed: 3\nclass_weight: {dear: 2}\n"
-        "early_stopping: false\nevidence: false\nnum_features: 4\nnormalise: false\n"
+        "target: dear\ndrop: [rent]\nhidden: [8, 8]\nmax-iter: 2\ngrid_size: 8\nseed: '3'\nclass_weight: {dear: 2}\n"
+        "early_stopping: false\nevidence: false\nnum_features: '4'\nnormalise: false\n"
     )
     (place / "run.toml").write_text('target = "dear"\ndrop = ["rent"]\nhidden = "8,8"\nmax_iter = 2\nseed = 3\n')
     call("train homes.csv --config run.yaml --out yaml --max-iter 1 --quiet --normalise")
     model = load_model(place / "yaml")
     assert (model.hidden, model.max_iter, model.grid_size, model.random_state) == ((8, 8), 1, 8, 3)
+    assert model.num_features == 4  # text numbers are numbers
     assert (model.class_weight, model.early_stopping, model.normalise) == ({"dear": 2.0}, False, True)
     call("train homes.csv --config run.toml --out toml --seed 4 --quiet --grid-size 8 --no-evidence")
     model = load_model(place / "toml")
@@ -155,11 +164,11 @@ def test_options_win_over_a_configuration_file(call, place):
 def test_every_kind_of_option_reaches_the_estimator(call, monkeypatch):
     seen = []
 
-    def run(config):
-        seen.append(config)
+    def run(prepared):
+        seen.append(prepared.config)
         raise ValueError("Expected no more, got enough.")
 
-    monkeypatch.setattr(svdkl.estimators.run, "run", run)
+    monkeypatch.setattr(svdkl.estimators.run.Prepared, "run", run)
     call(
         "train homes.csv --target dear --out never --recipe dnn_gp --hidden 4,5 --dropout 0.5 --no-early-stopping "
         "--normalise --class-weight dear=2,cheap=0.5 --alpha auto --batch-size 64 --kernel matern32 --in-memory "
@@ -168,7 +177,7 @@ def test_every_kind_of_option_reaches_the_estimator(call, monkeypatch):
     )
     (config,) = seen
     assert config.options == {
-        "recipe": "dnn_gp", "hidden": (4, 5), "dropout": 0.5, "early_stopping": False, "normalise": True,
+        "recipe": "dnn_gp", "hidden": [4, 5], "dropout": 0.5, "early_stopping": False, "normalise": True,
         "class_weight": {"dear": 2.0, "cheap": 0.5}, "alpha": "auto", "batch_size": 64, "kernel": "matern32",
     }  # fmt: skip
     assert (config.task, config.stream, config.epoch_rows, config.seed) == ("classification", False, 7, 9)
@@ -177,7 +186,7 @@ def test_every_kind_of_option_reaches_the_estimator(call, monkeypatch):
 
 def test_several_processes_get_the_same_command_line(call, monkeypatch):
     launched = []
-    monkeypatch.setattr("svdkl.cli.workers.launch", lambda arguments, count: launched.append((arguments, count)) or 0)
+    monkeypatch.setattr("svdkl.cli.train.launch", lambda arguments, count: launched.append((arguments, count)) or 0)
     call("train homes.csv --nproc 2 --target dear --out many --quiet")
     call("--debug train homes.csv --target dear --nproc=3 --out many")
     assert launched == [
@@ -203,6 +212,16 @@ def test_a_dry_run_tells_what_would_be_done_and_writes_nothing(call, place):
     assert 0 < plan["seconds"] < 60
     assert plan["memory"] > 300 * 24
     assert sorted(place.rglob("*")) == before
+
+
+@pytest.mark.parametrize("more", ["", "--task classification", "--dry-run", "--dry-run --task classification"])
+@pytest.mark.parametrize("target", ["dear", "floors"])
+def test_a_csv_file_is_parsed_twice(call, place, tmp_path, more, target):
+    """Once for the types of its columns, which depend on all rows, and once for its rows."""
+    homes(300, 0).assign(floors=np.arange(300) % 4).to_csv(place / "floors.csv", index=False)
+    with PARSES_NOTED() as parses:
+        call(f"train floors.csv --target {target} --drop rent --out {tmp_path}/run {SMALL} {more}")
+    assert len(parses) == 2
 
 
 def test_resume_and_overwrite(call, place, tmp_path):

@@ -13,7 +13,7 @@ import torch
 
 from svdkl import SVDKLClassifier, SVDKLRegressor
 from svdkl.cli.app import main
-from svdkl.cli.arguments import load_model
+from svdkl.cli.saved_model import open_model
 from svdkl.metrics import accuracy, rmse
 from svdkl.nets.images import Standardise
 
@@ -44,6 +44,12 @@ def nothing():
 made = pixels()
 """
 OPTIONS = {"max_iter": 2, "grid_size": 8, "evidence": False, "random_state": 0}
+
+
+def load_model(path, net):
+    """The estimator in a folder."""
+    fitted = open_model(Path(path), net).fitted
+    return (SVDKLRegressor if fitted.classes is None else SVDKLClassifier).of(fitted)
 
 
 def net(num_inputs, *first):

@@ -5,6 +5,7 @@ import math
 
 import pytest
 import torch
+from refusals import refused
 from tolerances import close
 from torch import nn
 
@@ -12,15 +13,16 @@ from svdkl import MLP, GPHead
 from svdkl.training import loop
 from svdkl.training.averaging import Average
 from svdkl.training.batches import InMemory, Rows
-from svdkl.training.best_epochs import held_out_score
-from svdkl.training.config import RECIPES, WITH_HEAD, EvidenceConfig, TrainingConfig
+from svdkl.training.best_epochs import AS_IS, held_out_score
+from svdkl.training.checkpoint import Checkpoint
+from svdkl.training.config import RECIPES, WITH_HEAD, EvidenceConfig, TrainingConfig, WarmStartConfig
 from svdkl.training.distributed import ALONE, WorkerGroup
 from svdkl.training.evidence import ExpectedNoise, fit_held_out_evidence
 from svdkl.training.history import History
 from svdkl.training.linear_head import LinearHead
 from svdkl.training.loop import Stage, run_stage
 from svdkl.training.optimisers import MAX_ROLLBACKS, Guard, choose_groups, make_optimiser, rate_factor, set_rates
-from svdkl.training.recipe import shared_moments, train
+from svdkl.training.recipe import shared_moments, train, train_more
 from svdkl.training.warm_start import start_from_linear
 
 
@@ -328,17 +330,62 @@ def test_rates_rise_then_fall():
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("kind", "options"),
     [
-        ({"recipe": "svm"}, "recipe"),
-        ({"clip": 0.0}, "clip"),
-        ({"net_rate": -1.0}, "net_rate"),
-        ({"net_rate": math.nan}, "net_rate"),
+        (TrainingConfig, {"recipe": "svm"}),
+        (TrainingConfig, {"clip": 0.0}),
+        (TrainingConfig, {"net_rate": -1.0}),
+        (TrainingConfig, {"net_rate": math.nan}),
+        (EvidenceConfig, {"factor_spread": 0.0}),
+        (WarmStartConfig, {"rows_seen": -1}),
     ],
 )
-def test_bad_configurations(options, words):
-    with pytest.raises(ValueError, match=words):
-        TrainingConfig(**options)
+def test_bad_configurations(kind, options):
+    refused(lambda: kind(**options), *options)
+
+
+def test_callbacks_hear_of_epochs_stages_and_snapshots(tmp_path):
+    rows, held_out = blobs(200, 1), blobs(50, 2)
+    for recipe, head in (("svdkl", GPHead(4, 3, grid_size=8)), ("dnn", LinearHead(4, 3))):
+        epochs, stages, saved = [], {}, []
+        config = TrainingConfig(recipe=recipe, pretrain_epochs=2, joint_epochs=1, evidence=False)
+        model = train(
+            MLP(2, (8,), 4),
+            head,
+            rows,
+            held_out,
+            config,
+            checkpoint=Checkpoint(tmp_path / recipe, on_save=saved.append),
+            on_epoch=lambda epoch, heard=epochs: heard.append((epoch.stage, epoch.epoch)),
+            on_stage_end=stages.__setitem__,
+        )
+        assert model.head is head
+        assert [(snapshot.stage, snapshot.numbers["epoch"]) for snapshot in saved] == epochs
+        assert list(stages) == (["network", "joint"] if recipe == "svdkl" else ["network"])
+        last = list(stages.values())[-1][AS_IS].averaged
+        assert all(torch.equal(last[name], tensor) for name, tensor in model.net.state_dict(prefix="net.").items())
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_more_training_goes_on_and_hears_of_its_own_epochs(recipe):
+    rows, held_out = blobs(200, 1), blobs(50, 2)
+    model, history = run(recipe, rows, held_out)
+    stages, before = {}, model.head.mixing.weight.clone()
+    config = TrainingConfig(recipe=recipe, batch_size=64, pretrain_epochs=2, joint_epochs=1, evidence=False)
+    train_more(model, InMemory(rows), held_out, config, 400, history, on_stage_end=stages.__setitem__)
+    stage = "joint" if recipe in WITH_HEAD else "network"
+    assert [(epoch.stage, epoch.epoch) for epoch in history.epochs[-3:]] == [(stage, 1), (stage, 2), (stage, 3)]
+    last = stages[stage][AS_IS].averaged
+    assert list(stages) == [stage]
+    assert torch.equal(model.head.mixing.weight, last["head.mixing.weight"])
+    assert any(epoch.kept for epoch in history.epochs[-3:]) != torch.equal(model.head.mixing.weight, before)
+
+
+def test_a_recipe_needs_its_kind_of_head():
+    rows = blobs(20, 1)
+    refused(lambda: train(MLP(2, (8,), 4), LinearHead(4, 3), rows, rows, TrainingConfig()), "GPHead", "'svdkl'")
+    plain = TrainingConfig(recipe="dnn")
+    refused(lambda: train(MLP(2, (8,), 4), GPHead(4, 3, grid_size=8), rows, rows, plain), "LinearHead", "'dnn'")
 
 
 def test_the_average_of_weights_against_its_definition():

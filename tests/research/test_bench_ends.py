@@ -32,27 +32,18 @@ def is_running(pid: int) -> bool:
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds workers in /proc")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_measurement_as_well(number, tmp_path):
-    arguments = [
-        sys.executable,
-        "-m",
-        "svdkl",
-        "bench",
-        "--study",
-        "import",
-        "--repeats",
-        "1000",
-        "--out",
-        str(tmp_path),
-    ]
-    command = subprocess.Popen(arguments, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    arguments = ["-m", "svdkl", "bench", "--study", "import", "--repeats", "1000", "--out", str(tmp_path)]
+    command = subprocess.Popen([sys.executable, *arguments], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     try:
         end = time.monotonic() + LIMIT
         while not (found := measurements(command.pid)):
             assert time.monotonic() < end
             assert command.poll() is None
             time.sleep(0.05)
+        time.sleep(1.0)  # else the signal may come before Python has noted that the worker has started
         command.send_signal(number)
         assert command.wait(LIMIT) == 130
+        end = time.monotonic() + LIMIT
         while any(map(is_running, found)):
             assert time.monotonic() < end
             time.sleep(0.05)

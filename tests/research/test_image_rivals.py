@@ -306,7 +306,7 @@ def test_scores_of_gps_and_of_members():
     X, y = digits(28)
     model = ImageClassifier("mnist", 1, recipe="svdkl", evidence=False, grid_size=8, max_iter=1)
     model.fit(X[:60], y[:60], X[60:90], y[60:90], seed=0)
-    scores, told = model.ood_scores(X[90:100]), model.network.estimator.predict_uncertainty(X[90:100])
+    scores, told = model.ood_scores(X[90:100]), model.estimator.predict_uncertainty(X[90:100])
     assert list(scores) == ["doubt", "total", "epistemic", "ood_score"]
     np.testing.assert_allclose(scores["doubt"], 1 - model.predict_proba(X[90:100]).max(1), atol=1e-6)
     np.testing.assert_array_equal(scores["ood_score"], told.ood_score)

@@ -165,7 +165,7 @@ def test_images_from_elsewhere_that_are_missing_are_named_before_anything_runs(i
     assert printed.index(said) < printed.index("[1/3]")
     page = Path("results/images/tables.md").read_text()
     models = "`cnn`, `dnn_temperature`, `laplace`, `cnn_gp`"
-    assert page.count(f"Not shown images of notmnist: {models}; to measure that, delete their folders") == 2
+    assert page.count(f"Not shown images of notmnist: {models}; to measure that, delete their lines in runs.jsonl") == 2
     (tmp_path / "notmnist_test.npz").touch()
     assert main([*arguments[:-1], "model=cnn,seed=1", "--dry-run"]) == 0
     assert "will not be shown" not in capsys.readouterr().out

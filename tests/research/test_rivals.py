@@ -11,9 +11,8 @@ from refusals import refused
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
-from svdkl.estimators import base
+from svdkl.estimators import fitting
 from svdkl.metrics import accuracy, gaussian_nlpd, negative_log_probability, rmse
-from svdkl.training.config import EvidenceConfig
 from svdkl_research.rivals import MODELS, TITLES, make_baseline
 from svdkl_research.rivals.boosting import BoostingClassifier, BoostingRegressor
 from svdkl_research.rivals.d_gplvm import LatentVariableClassifier
@@ -254,19 +253,21 @@ def test_more_classes_have_about_the_probabilities_of_samples():
 @pytest.mark.parametrize("recipe", ["dnn", "svdkl"])
 def test_findings_say_what_auto_stood_for(recipe, monkeypatch):
     used = []
-    train_model = base.train_model
+    train = fitting.train
 
-    def spy(estimator, source, held_out, config, *rest, **more):
+    def spy(net, head, source, held_out, config, **more):
         used.append(config)
-        short = dataclasses.replace(config, evidence_config=EvidenceConfig(steps=2))
-        train_model(estimator, source, held_out, short, *rest, **more)
+        return train(net, head, source, held_out, config, **more)
 
-    monkeypatch.setattr(base, "train_model", spy)
-    train, held_out = rows(200, 0, "classification"), rows(60, 1, "classification")
+    monkeypatch.setattr(fitting, "train", spy)
+    fit, held_out = rows(200, 0, "classification"), rows(60, 1, "classification")
     model = NetworkClassifier(recipe=recipe, grid_size=8, hidden=(16,), num_features=4, max_iter=2)
-    model.fit(*train, *held_out, seed=3)
+    model.fit(*fit, *held_out, seed=3)
     found = model.findings()
-    assert found["training"] == dataclasses.asdict(used[0])
+    told = dataclasses.asdict(used[0])
+    assert told.pop("evidence_config")["steps"] == found["training"]["evidence_steps"]
+    assert told.pop("warm_start_config")["narrow"] == found["training"]["warm_start_narrow"]
+    assert told.items() <= found["training"].items()
     assert found["training"]["batch_size"] == 32
     assert found["network"] == model.estimator.network_options_
     assert isinstance(found["network"]["dropout"], float)  # while the settings say "auto"

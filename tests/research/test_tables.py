@@ -1,16 +1,15 @@
 """Tables come from the results alone."""
 
-from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
 
 from refusals import refused
 
-from svdkl.estimators.options import training_config
 from svdkl_research.datasets import SOURCES
 from svdkl_research.pages.paper import TABLES
 from svdkl_research.pages.tables import suite_tables
 from svdkl_research.rivals import TITLES, make_baseline, make_image_baseline
+from svdkl_research.rivals.networks import training_numbers
 from svdkl_research.suites.all_suites import get_suite
 from svdkl_research.suites.results import Result, write_results
 from svdkl_research.suites.suite import Task
@@ -131,7 +130,7 @@ def test_the_papers_figures_stand_beside_ours(tmp_path, edit_runs):
 
 def test_pages_say_which_defaults_have_changed_since(tmp_path, edit_runs):
     suite = get_suite("tabular")
-    now = asdict(training_config(make_baseline("svdkl_paper", "classification").estimator, 40_000, True, 0))
+    now = training_numbers(make_baseline("svdkl_paper", "classification").options, "classification", 40_000, 0)
     others = {**now, "variational_rate": 0.5, "patience": 99}
     for seed, training in enumerate((now, others, {})):
         findings = {"training": training, "stages": {"network": {"epochs": 3}}}
@@ -149,7 +148,7 @@ def test_pages_say_which_defaults_have_changed_since(tmp_path, edit_runs):
     assert "`svdkl_paper` (batch_size, joint_epochs," in suite_tables(suite, tmp_path)
     cnn = make_image_baseline("cnn", "mnist")
     for seed, epochs in enumerate((8, 9)):  # of the network alone, of 12 in all
-        training = asdict(training_config(cnn.estimator, 54_000, True, 0)) | {"pretrain_epochs": epochs}
+        training = training_numbers(cnn.options, "classification", 54_000, 0) | {"pretrain_epochs": epochs}
         told = {"findings": {"training": training, "stages": {}}, "settings": cnn.settings()}
         put(tmp_path, "images", "mnist", "cnn", (0, seed), **told, **scores(0.7, 0.5, n_fit=54_000))
     assert "`cnn` (pretrain_epochs; 1 of 2 runs)." in suite_tables(get_suite("images"), tmp_path)
@@ -224,7 +223,7 @@ def test_images_have_the_papers_rivals_and_a_table_of_strangers(tmp_path):
         "| SV-DKL | epistemic | **0.9600** ± 0.0141 | **0.2000** ± 0.0000 | 2 |",
     ]
     assert "against images" not in pictures
-    assert "Not shown images of notmnist: `mc_gp`; to measure that, delete their folders and run the suite" in digits
+    assert "Not shown images of notmnist: `mc_gp`; to measure that, delete their lines in runs.jsonl and run" in digits
     assert "Not shown images of tiny_imagenet20: `cnn`;" in pictures
     assert "By the suite, not on this set: `klsp_gp`, `mc_gp`, `savi_gp`, `d_gplvm`." in pictures
     assert "`mc_gp` (0 of" not in pictures

@@ -70,7 +70,8 @@ TRAIN = Function("training/recipe.py", "train")
 OPEN_TABLE = Function("tables/frames.py", "open_frame")  # open_table leaves an open table as it is
 CONVERT = Function("tables/frames.py", "read_pandas")
 BUILD_HEAD = Function("gp/head.py", "GPHead.__init__")
-FIT = Function("estimators/base.py", "DeepKernelEstimator.fit")
+# A fit: to learn what its rows are, and to train on them.
+FIT = (Function("estimators/fitting.py", "prepare_table"), Function("estimators/fitting.py", "fit_model"))
 
 
 class Arrived(BaseException):
@@ -85,7 +86,7 @@ class Walk:
     until
         Where the walk ends.
     around
-        A function that is not followed.
+        Functions that are not followed.
 
     Attributes
     ----------
@@ -97,7 +98,7 @@ class Walk:
         How often the column of each name was converted.
     """
 
-    def __init__(self, until: Function | None = None, around: Function | None = None) -> None:
+    def __init__(self, until: Function | None = None, around: tuple[Function, ...] = ()) -> None:
         self.until, self.around = until, around
         self.functions: dict[Function, None] = {}
         self.calls: Counter[Function] = Counter()
@@ -106,7 +107,7 @@ class Walk:
 
     def take(self, action: Callable[[], Any]) -> "Walk":
         """Do something and record it."""
-        for named in (self.until, self.around, OPEN_TABLE, CONVERT, BUILD_HEAD):
+        for named in (self.until, *self.around, OPEN_TABLE, CONVERT, BUILD_HEAD):
             if named is not None and named.meaning() is None:
                 raise LookupError(
                     f"Expected {named.file} to have {named.name}, found nothing of that name: say in "
@@ -150,12 +151,12 @@ class Walk:
         self.calls[function] += 1
         if function == CONVERT:
             self.converted[frame.f_locals["name"]] += 1
-        if not hidden and function != self.around and function.counts():
+        if not hidden and function not in self.around and function.counts():
             self.functions.setdefault(function)
         if function == self.until:
             raise Arrived
         importing = function.name == "<module>"
-        return hidden or importing or function == self.around or function.file.startswith(TAKEN_AT_THEIR_WORD)
+        return hidden or importing or function in self.around or function.file.startswith(TAKEN_AT_THEIR_WORD)
 
 
 def table() -> tuple[pd.DataFrame, np.ndarray]:
@@ -227,7 +228,7 @@ def _train(data: Path, out: Path) -> None:
 
 
 def svdkl_train() -> Walk:
-    """``svdkl train`` on a Parquet file, without what happens inside of ``fit``."""
+    """``svdkl train`` on a Parquet file, without what happens inside of the fit."""
     frame, y = table()
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "table.parquet"

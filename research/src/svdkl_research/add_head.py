@@ -1,73 +1,77 @@
-"""Gaussian processes on a network that an estimator has finished training: the second half of recipe="dnn_gp"."""
+"""A plain network at its two best epochs, and GPs on the finished network: the second half of recipe="dnn_gp"."""
 
 import copy
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, TypeVar
+from pathlib import Path
 
 import torch
 
-from svdkl.estimators.base import DeepKernelEstimator
-from svdkl.estimators.options import build_head, holds_out, structure_of, training_config
-from svdkl.training.batches import InMemory
+from svdkl.estimators.building import build_head
+from svdkl.estimators.examples import TableLike
+from svdkl.estimators.fitted import Fitted
+from svdkl.estimators.fitting import TrainingSet, WhatIsSaved, fit_model, prepare_table
+from svdkl.gp.head import GPHead
 from svdkl.training.best_epochs import AS_IS, SCALED, Standing
-from svdkl.training.history import History
+from svdkl.training.history import Epoch, History
 from svdkl.training.recipe import add_head
 
-Own = TypeVar("Own", bound=DeepKernelEstimator)
+
+def fit_to_scale(
+    given: TrainingSet, checkpoint: Path | None = None, on_save: WhatIsSaved | None = None
+) -> tuple[Fitted, Fitted]:
+    """Train a model; return it, and with its network of the epoch that scores best after temperature scaling.
+
+    Only plain networks, which are kept at the epoch that scores best unscaled, have another such epoch. Where there is
+    none, both are the same.
+    """
+    found: dict[str, Standing] = {}
+    fitted = fit_model(given, checkpoint, on_save, lambda stage, standings: found.update(standings))
+    return fitted, fitted if given.options.has_gps else to_scale(fitted, found)
 
 
-def watched(estimator: Own) -> Own:
-    """Let an estimator keep how its model stood at the best epochs of the last stage, in ``standings_``."""
+def to_scale(fitted: Fitted, standings: Mapping[str, Standing]) -> Fitted:
+    """Return a fit with the network of the epoch that scores best after temperature scaling.
 
-    def keep(stage: str, standings: Mapping[str, Standing]) -> None:
-        estimator.__dict__["standings_"] = standings
+    Parameters
+    ----------
+    fitted
+        A fit of a plain network, which stays as it is.
+    standings
+        How things stood at the best epoch by each criterion.
+    """
+    standing = standings[SCALED]
+    if standing is standings[AS_IS]:
+        return fitted
+    model = copy.deepcopy(fitted.model)
+    model.load_state_dict(standing.averaged)
+    best: Epoch | None = None  # where no step has been made, the network is the one that the stage started with
+    if standing.averaged_steps:
+        best = min(fitted.history, key=_scaled_score)
+    history = [replace(epoch, kept=epoch is best) for epoch in fitted.history]
+    return replace(fitted, model=model, history=history)
 
-    estimator.__dict__["on_stage_end_"] = keep
-    return estimator
 
+def with_head(plain: Fitted, X: TableLike, y: object, eval_set: object) -> Fitted:
+    """Put GPs on the network of a fit with recipe="dnn", which stays as it is.
 
-def with_head(estimator: Own, X: Any, y: Any, eval_set: Any) -> Own:
-    """What recipe="dnn_gp" would have given with the same rows, all of weight 1, from an estimator of recipe="dnn".
-
-    The estimator stays as it is. With evidence it has to be :func:`watched`.
+    With the same rows, all of weight 1, the result equals a fit with recipe="dnn_gp", if the network is of the epoch
+    that this recipe keeps: with ``evidence``, the one that scores best after temperature scaling.
     """
     for name, needed in {"recipe": "dnn", "gps": "features", "early_stopping": True}.items():
-        found = getattr(estimator, name)
+        found = getattr(plain.options, name)
         if found != needed:
             raise ValueError(f"Expected an estimator fitted with {name}={needed!r} to add a head to, got {found!r}.")
-    plain = to_scale(estimator) if estimator.evidence else estimator
-    result = copy.copy(estimator)
-    result.recipe = "dnn_gp"
-    result.structure_ = structure_of(result)
-    rows = result._rows(result._read(X, y, None, reset=False))
-    held_out = result._rows(result._read_eval_set(eval_set))
-    config = training_config(result, len(rows), holds_out(result), estimator.split_seed_)
-    history, layer = History(), plain.model_.head
+    options, targets = replace(plain.options, recipe="dnn_gp"), plain.targets
+    given = prepare_table(options, type(targets), X, y, eval_set=eval_set, known=plain)
+    history = History()
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(config.seed)
-        head: Any = build_head(result, layer.num_features, layer.num_outputs, result._likelihood())
-        result.model_ = add_head(plain.model_, head, InMemory(rows), held_out, config, history=history)
-    result.history_ = [*plain.history_, *history.epochs]
-    result.n_iter_ = len(result.history_)
-    result.loss_ = result.history_[-1].train_loss
-    return result
+        torch.manual_seed(given.config.seed)
+        head = build_head(options, plain.num_features, targets.num_outputs, targets.likelihood)
+        assert isinstance(head, GPHead)
+        model = add_head(plain.model, head, given.source, given.held_out, given.config, history=history)
+    return replace(plain, options=options, model=model.eval(), history=[*plain.history, *history.epochs])
 
 
-def to_scale(estimator: Own) -> Own:
-    """An estimator of recipe="dnn" with the network of the epoch that is best after a temperature, if that is another.
-
-    The estimator itself, which has to be :func:`watched`, has that of the epoch whose probabilities are best as they
-    are.
-    """
-    result = copy.copy(estimator)
-    standings = vars(estimator)["standings_"]
-    best = standings[SCALED]
-    if best is standings[AS_IS]:
-        return result
-    result.model_ = copy.deepcopy(estimator.model_)
-    result.model_.load_state_dict(best.averaged)
-    scores = [epoch.scaled_nlp or 0.0 for epoch in estimator.history_]
-    number = 1 + scores.index(min(scores)) if best.averaged_steps else 0  # 0 stands for the start
-    result.history_ = [replace(epoch, kept=epoch.epoch == number) for epoch in estimator.history_]
-    return result
+def _scaled_score(epoch: Epoch) -> float:
+    return epoch.held_out_nlp if epoch.scaled_nlp is None else epoch.scaled_nlp

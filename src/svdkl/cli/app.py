@@ -1,4 +1,4 @@
-"""The ``svdkl`` command: its commands, and what becomes of errors."""
+"""The ``svdkl`` program: its commands, and the sentence that each error becomes."""
 
 import functools
 import sys
@@ -19,7 +19,7 @@ from svdkl.cli.report import report
 from svdkl.cli.train import train
 from svdkl.errors import version_of
 
-# All mistakes in the arguments are of this class, which typer does not name.
+# All mistakes in the arguments are of this class, which typer has but gives no name.
 UsageError: type[Any] = typer.BadParameter.__mro__[1]
 
 
@@ -49,7 +49,7 @@ def _before_the_command(
 
 
 def _interruptible(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The command, with a sentence where it is interrupted; typer would end it without a word."""
+    """Give a command a sentence for interruptions; typer would end it without a word."""
 
     @functools.wraps(command)
     def run(*arguments: Any, **options: Any) -> Any:
@@ -74,7 +74,7 @@ def _not_installed(name: str, help: str) -> Callable[..., Any]:
     return command
 
 
-# The commands that svdkl-research adds by its entry points, and what help says of them where it is not installed.
+# Commands that svdkl-research adds by its entry points, and their help where it is not installed.
 RESEARCH = {
     "reproduce": "Run the comparisons of the paper (needs svdkl-research).",
     "bench": "Time a training step beside its rivals (needs svdkl-research).",
@@ -82,7 +82,7 @@ RESEARCH = {
 
 
 def _commands() -> dict[str, Callable[..., Any]]:
-    """All commands by name, in the order in which help lists them."""
+    """Return all commands by name, in the order of the help."""
     found = {entry.name: entry for entry in entry_points(group="svdkl.commands")}
     added = {
         name: found[name].load() if name in found else _not_installed(name, help) for name, help in RESEARCH.items()
@@ -92,14 +92,14 @@ def _commands() -> dict[str, Callable[..., Any]]:
 
 
 COMMANDS = _commands()
-# Whatever is typed behind a command that is not installed, the sentence is the same.
+# A command that is not installed says so, whatever is typed behind it.
 ANYTHING = {"allow_extra_args": True, "ignore_unknown_options": True}
 for name, function in COMMANDS.items():
     app.command(name, context_settings=ANYTHING if function.__module__ == __name__ else None)(_interruptible(function))
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a command and give its exit code; what cannot be done is said in one sentence."""
+    """Run a command and return its exit code; errors are told in one sentence."""
     arguments = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
     try:
         with plain_warnings():
@@ -115,7 +115,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _refuse_arguments(error: Any, arguments: list[str]) -> int:
-    """The sentence for arguments that are not understood."""
+    """Say what is wrong with the arguments."""
     if error.ctx is not None:
         path = error.ctx.command_path
     else:

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from svdkl import cli
 from svdkl.cli.arguments import JSON
 from svdkl.cli.output import print_json, print_table, say
 
@@ -21,7 +22,7 @@ def demo(
 
     write_page: WritePage | None = None
     try:
-        from svdkl.report import write_report as write_page
+        write_page = cli.write_report
     except ImportError as error:
         say(f"There will be no report: {error}")
     result = run_demo(out, QUICK if quick else FULL, write_page, say, verbose=True)

@@ -1,13 +1,13 @@
 """``svdkl export``: a model as a file that other programs run."""
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from svdkl.cli.arguments import JSON, MODEL, NET, load_model, read_facts
-from svdkl.cli.data import MatchedFile, known_columns
-from svdkl.cli.image_folders import ImageFile, holds_images
+from svdkl import cli
+from svdkl.cli.arguments import JSON, MODEL, NET
 from svdkl.cli.output import print_json
 
 CHECKED_ROWS = 10_000  # of --data, at most
@@ -29,26 +29,17 @@ def export(
     The file takes rows as encoder.json says and gives probabilities, or mean and standard deviation; export.json names
     its inputs and outputs.
     """
-    from dataclasses import asdict
-
-    from svdkl.export.write import export_model
-
-    estimator = load_model(model, net)
-    known = known_columns(read_facts(model))
-    export = export_model(estimator, out, format, None if data is None else _rows(estimator, data, known))
+    saved = cli.open_model(model, net)
+    rows = None
+    if data is not None:
+        X, _ = next(saved.open(data, ignore_extra=not saved.reads_images).batches())
+        rows = X[:CHECKED_ROWS]
+    written = cli.export_model(saved.fitted, out, format, rows)
     if json:
-        print_json(asdict(export))
+        print_json(asdict(written))
         return
-    print(f"Wrote {export.file}, with export.json, which says how to use it.")
+    print(f"Wrote {written.file}, with export.json, which says how to use it.")
     print(
-        f"Checked with {export.checked_with} on {export.checked_on}, in batches of several sizes: it differs from the "
-        f"model by at most {export.largest_difference:.1e}."
+        f"Checked with {written.checked_with} on {written.checked_on}, in batches of several sizes: it differs from "
+        f"the model by at most {written.largest_difference:.1e}."
     )
-
-
-def _rows(estimator: Any, data: Path, known: list[str]) -> Any:
-    """The first rows of a file."""
-    if holds_images(estimator, data):
-        return ImageFile(estimator, data).images[:CHECKED_ROWS]
-    X, _ = next(MatchedFile(estimator, data, known, ignore_extra=True).batches())
-    return X.slice(0, CHECKED_ROWS)

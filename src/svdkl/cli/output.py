@@ -1,8 +1,7 @@
-"""What a command says on standard error: refusals, faults and warnings, each in one line.
+"""Everything that a command says, prints or writes.
 
-What a command prints on standard output.
-
-Tables written part by part: beside their place and then renamed into it, or to standard output.
+Refusals, faults and warnings are single lines on standard error; results go to standard output. A table is written part
+by part beside its place and then renamed, so that no half of it is ever found.
 """
 
 import json
@@ -18,35 +17,40 @@ from typing import Any
 from svdkl.writing import written_whole
 
 FAULT, REFUSED, LOST, INTERRUPTED = 1, 2, 3, 130  # exit codes
-# What the user can mend, if it says what was expected.
+# An error of these kinds is the user's to mend, if it says what was expected; any other is a fault of ours.
 MENDABLE = (ValueError, TypeError, OSError, ArithmeticError, MemoryError, ImportError)
-
-
 SUFFIXES = (".csv", ".parquet")
+SHOWN = 5  # names in a message: as many as a line has room for
 
 
 class InterruptedRun(Exception):  # noqa: N818
-    """The user has pressed Ctrl-C; the text says what is kept."""
+    """The user has pressed Ctrl-C; the message says what is kept."""
 
 
 def is_first_process() -> bool:
-    """Whether this is the only process, or the one that speaks for all that train together."""
+    """Tell whether this process speaks for all that train together; one alone does."""
     return os.environ.get("RANK", "0") == "0"
 
 
 def say(text: str) -> None:
-    """One line on standard error. Of several processes that train together, all but the first say their number."""
+    """Print one line on standard error, with the number of the process unless it is the first."""
     prefix = "" if is_first_process() else f"Process {os.environ['RANK']}: "
     print(prefix + " ".join(text.split()), file=sys.stderr, flush=True)
 
 
+def listed(names: Sequence[str]) -> str:
+    """Write down the first few names."""
+    shown = ", ".join(map(repr, names[:SHOWN]))
+    return f"{shown} and {len(names) - SHOWN} more" if len(names) > SHOWN else shown
+
+
 def explain(error: Exception) -> int:
-    """Say what went wrong and give the exit code: 2 for what the user can mend, 1 for what only we can."""
+    """Say what went wrong, and return the exit code: 2 for what the user can mend, 1 for what only we can."""
     text = str(error)
     if isinstance(error, InterruptedRun):
         say(text)
         return INTERRUPTED
-    if type(error).__name__ == "LostProcessError":  # whose module would load torch
+    if type(error).__name__ == "LostProcessError":  # its module would load torch
         say(text)
         return LOST
     if text.startswith("Expected ") and isinstance(error, MENDABLE):
@@ -67,7 +71,7 @@ def explain(error: Exception) -> int:
 
 @contextmanager
 def plain_warnings() -> Iterator[None]:
-    """Warnings as single lines, each text once; those for programmers are left out."""
+    """Print each warning once, as a single line; warnings for programmers are left out."""
     shown: set[str] = set()
 
     def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
@@ -85,12 +89,12 @@ def plain_warnings() -> Iterator[None]:
 
 
 def print_json(document: Any) -> None:
-    """One JSON document. Numbers that JSON does not have are null."""
+    """Print one JSON document; numbers that JSON does not have are null."""
     print(json.dumps(_plain(document), indent=2, ensure_ascii=False, default=str))
 
 
 def print_table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Columns side by side; numbers stand to the right."""
+    """Print columns side by side, with numbers to the right."""
     lines = [list(head), *([_text(cell) for cell in row] for row in rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
     right = [all(isinstance(row[i], int | float | None) for row in rows) for i in range(len(head))]
@@ -100,7 +104,7 @@ def print_table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
 
 
 def amount_of_bytes(count: int | float) -> str:
-    """Such as 1.5 GB."""
+    """Return text such as 1.5 GB."""
     for unit in ("bytes", "kB", "MB"):
         if count < 1000:
             return f"{count:.3g} {unit}"
@@ -109,7 +113,7 @@ def amount_of_bytes(count: int | float) -> str:
 
 
 def amount_of_time(seconds: int | float) -> str:
-    """Such as 12 s, 3 min, 1.5 h."""
+    """Return text such as 12 s, 3 min, 1.5 h."""
     if seconds < 100:
         return f"{seconds:.2g} s"
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
@@ -132,7 +136,7 @@ def _plain(value: Any) -> Any:
 
 
 def check_out_file(out: Path, suffixes: tuple[str, ...] = SUFFIXES) -> None:
-    """Refuse a place where no such file can be written, before any work."""
+    """Refuse an output file of another kind, or in a folder that cannot be written to, before any work."""
     if not out.name.endswith(suffixes):
         raise ValueError(f"Expected --out to end in {' or '.join(suffixes)}, got {out}: rename it.")
     if out.is_dir() or not out.absolute().parent.is_dir() or not os.access(out.absolute().parent, os.W_OK):
@@ -140,7 +144,7 @@ def check_out_file(out: Path, suffixes: tuple[str, ...] = SUFFIXES) -> None:
 
 
 def write_tables(tables: Iterator[Any], out: Path | None) -> int:
-    """Write tables of one schema as one CSV or Parquet file, or as CSV to standard output; gives the rows."""
+    """Write tables of one schema as one CSV or Parquet file, or as CSV to standard output, and count the rows."""
     if out is None:
         return _write(tables, sys.stdout.buffer, ".csv")
     with written_whole(out) as beside:
@@ -151,7 +155,7 @@ def _write(tables: Iterator[Any], sink: Any, suffix: str) -> int:
     import pyarrow.csv
     import pyarrow.parquet
 
-    first = next(tables)  # files without rows have been refused
+    first = next(tables)  # there is one: files without rows are refused when they are opened
     rows = first.num_rows
     if suffix == ".csv":
         writer = pyarrow.csv.CSVWriter(sink, first.schema)

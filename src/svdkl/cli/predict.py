@@ -1,17 +1,13 @@
 """``svdkl predict``: what a model says of the rows of a table, or of images."""
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from svdkl.cli.arguments import DROP, IGNORE_EXTRA, JSON, MODEL, NET, TABLE_OR_IMAGES, load_model, read_facts
-from svdkl.cli.data import MatchedFile, known_columns
-from svdkl.cli.image_folders import ImageFile, holds_images
+from svdkl import cli
+from svdkl.cli.arguments import DROP, IGNORE_EXTRA, JSON, MODEL, NET, TABLE_OR_IMAGES
 from svdkl.cli.output import check_out_file, print_json, write_tables
-
-UNCERTAINTY = ("total", "aleatoric", "epistemic", "ood_score")
 
 
 def predict(
@@ -43,22 +39,18 @@ def predict(
         check_out_file(out)
         if out.exists() and data.exists() and out.samefile(data):
             raise ValueError(f"Expected --out to be another file than the table, got {out} twice: rename it.")
-    estimator = load_model(model, net)
-    if levels and hasattr(estimator, "classes_"):
+    saved = cli.open_model(model, net)
+    if levels and saved.fitted.classes is not None:
         raise ValueError("Expected --quantiles for a regression model only, got a classification model: leave it out.")
     copied = [name for name in columns.split(",") if name]
-    file: MatchedFile | ImageFile
-    if holds_images(estimator, data):
-        file = ImageFile(estimator, data, columns=copied, drop=drop, ignore_extra=ignore_extra)
-    else:
-        known = known_columns(read_facts(model), *copied, *(drop or ()))
-        file = MatchedFile(estimator, data, known, ignore_extra)
-    rows = write_tables(_predictions(estimator, file, copied, uncertainty, levels), out)
+    rows = saved.open(data, ignore_extra, columns=copied, drop=drop)
+    count = write_tables(cli.tables_of_predictions(rows, copied, uncertainty, levels), out)
     if json:
-        print_json({"out": out, "rows": rows, "model": model})
+        print_json({"out": out, "rows": count, "model": model})
 
 
 def _levels(text: str) -> list[float]:
+    """Read the levels of quantiles."""
     try:
         levels = [float(part) for part in text.split(",") if part]
     except ValueError:
@@ -66,34 +58,3 @@ def _levels(text: str) -> list[float]:
     if not all(0 < level < 1 for level in levels):
         raise ValueError(f"Expected --quantiles between 0 and 1, such as 0.05,0.95, got {text!r}.")
     return levels
-
-
-def _predictions(
-    estimator: Any, file: MatchedFile | ImageFile, copied: list[str], uncertainty: bool, levels: list[float]
-) -> Iterator[Any]:
-    import pyarrow as pa
-
-    for X, beside in file.batches(copied):
-        predicted = _predicted(estimator, X, levels)
-        if uncertainty:
-            doubt = estimator.predict_uncertainty(X)
-            predicted |= {name: getattr(doubt, name) for name in UNCERTAINTY}
-        twice = [name for name in copied if name in predicted]
-        if twice:
-            raise ValueError(f"Expected copied columns with other names than the predictions, got {twice[0]!r}.")
-        yield pa.table({**{name: beside.column(name) for name in copied}, **predicted})
-
-
-def _predicted(estimator: Any, X: Any, levels: list[float]) -> dict[str, Any]:
-    if hasattr(estimator, "classes_"):
-        p = estimator.predict_proba(X)
-        labels = estimator.classes_
-        return {"label": labels[p.argmax(1)], **{f"p_{label}": p[:, i] for i, label in enumerate(labels.tolist())}}
-    if not estimator.single_target_:
-        raise ValueError(f"Expected a model of one target, got one of {estimator.n_outputs_}: use it from Python.")
-    mean, std = estimator.predict(X, return_std=True)
-    predicted = {"mean": mean, "std": std}
-    if levels:
-        values = estimator.predict_quantiles(X, levels)
-        predicted |= {f"q{level:g}": values[:, i] for i, level in enumerate(levels)}
-    return predicted

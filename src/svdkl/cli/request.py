@@ -1,4 +1,4 @@
-"""What a training run is asked for: options of the command line over those of a YAML or TOML file.
+"""A request to train: options of the command line, over settings of a YAML or TOML file.
 
 The options are the fields of :class:`~svdkl.estimators.options.Options`; nothing here waits for torch.
 """
@@ -12,13 +12,13 @@ from typing import Annotated, Any
 
 import typer
 
-from svdkl.errors import missing_package
+from svdkl.errors import missing_package, suggestion
 from svdkl.estimators.options import FLAG, WORD, Kind, choice, command_line_fields, is_whole, whole
 from svdkl.estimators.run_config import RunConfig
 
 NAMES = Kind("NAME ...", "a list of names", lambda value: isinstance(value, list) and all(map(_is_text, value)))
-SEED = Kind("N", "a whole number from 0 to 2^32 - 1", lambda value: is_whole(value, 0) and value < 2**32)
-# What a run is asked for beside the estimator's options.
+SEED = Kind("N", "a whole number from 0 to 2^32 - 1", lambda value: is_whole(value, 0) and value < 2**32, whole().parse)
+# Settings of a run that are no options of an estimator.
 GENERAL: dict[str, Kind] = {
     "target": WORD,
     "task": choice("auto", "classification", "regression"),
@@ -86,7 +86,7 @@ def _annotation(option: Field[Any]) -> Any:
 
 
 def read_request(data: Path, out: Path, config: Path | None, given: Mapping[str, Any], **more: Any) -> RunConfig:
-    """Return the run that a command line asks for, where None is what was not given.
+    """Return the run that a command line asks for, where None stands for an option that was not given.
 
     Parameters
     ----------
@@ -102,16 +102,17 @@ def read_request(data: Path, out: Path, config: Path | None, given: Mapping[str,
     general = {name: settings.pop(name) for name in GENERAL if name in settings}
     if "target" not in general:
         raise ValueError("Expected --target COL, the column to predict, got none: name it.")
+    general["drop"] = tuple(general.get("drop", ()))
     general["task"] = _task(general.get("task", "auto"), settings)
     return RunConfig(data=data, out=out, options=settings, **general, **more)
 
 
 def _task(task: str, options: dict[str, Any]) -> str:
-    """Return the task, which an option that only one of the two has may tell, too."""
+    """Return the task; an option that only one of the two tasks has tells it, too."""
     for name, option in OPTIONS.items():
         of_task = option.metadata["task"]
         if of_task and options.get(name) is None:
-            options.pop(name, None)  # weights of none are what both have
+            options.pop(name, None)  # class weights of none suit both tasks
         elif of_task and task not in ("auto", of_task):
             raise ValueError(f"Expected {name} for {of_task} only, got it for {task}: leave it out.")
         elif of_task:
@@ -120,9 +121,7 @@ def _task(task: str, options: dict[str, Any]) -> str:
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """Read the settings in a file, by the names of options; unknown or wrong ones are refused."""
-    from svdkl.tables.parquet_files import suggestion
-
+    """Read the settings in a file by the names of options; unknown names and wrong values are refused."""
     settings = {}
     for key, value in _parsed(path).items():
         name = str(key).replace("-", "_")

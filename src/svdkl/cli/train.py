@@ -1,4 +1,4 @@
-"""``svdkl train``: a model from a table."""
+"""``svdkl train``: train a model on a table, or say what that would cost."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -7,11 +7,22 @@ from typing import Annotated, Any
 
 import typer
 
+from svdkl import cli
 from svdkl.cli.arguments import DATA, DROP, JSON
-from svdkl.cli.data import listed
-from svdkl.cli.output import InterruptedRun, amount_of_time, is_first_process, print_json, say
-from svdkl.cli.plan import show_plan
+from svdkl.cli.output import (
+    InterruptedRun,
+    amount_of_bytes,
+    amount_of_time,
+    is_first_process,
+    listed,
+    print_json,
+    print_table,
+    say,
+)
 from svdkl.cli.request import as_options, read_request
+from svdkl.cli.workers import launch
+
+SHOWN_CLASSES = 20  # in a dry run: as many as a screen has room for
 
 
 @as_options
@@ -60,15 +71,12 @@ def train(
     request = read_request(
         data, folder, config, {**given, **options}, resume=resume, overwrite=overwrite, verbose=not quiet
     )
-    from svdkl.estimators.run import Prepared
-
-    prepared = Prepared(request, writes=not dry_run)
+    prepared = cli.Prepared(request, writes=not dry_run)
     if dry_run:
-        show_plan(prepared, json)
+        plan = cli.plan_run(prepared)
+        print_json(plan) if json else _print_plan(plan)
         return 0
     if nproc > 1:
-        from svdkl.cli.workers import launch
-
         return launch(_for_one_worker(command_line), nproc)
     facts = _run(prepared)
     if is_first_process():
@@ -80,31 +88,28 @@ def train(
 
 
 def _run(prepared: Any) -> dict[str, Any]:
-    """Train, say what was left out, and return the facts of the run."""
-    from svdkl.estimators.run import run
-    from svdkl.estimators.run_folder import is_unfinished
-
+    """Train, name the columns that were left out, and return the facts of the run."""
     out = prepared.config.out
     made = [folder for folder in (out, *out.parents) if not folder.exists()]
     try:
-        estimator, facts = run(prepared)
+        fitted, facts = prepared.run()
         if is_first_process():
-            _tell_ignored(estimator.fitted_)
+            _tell_ignored(fitted)
         return facts
     except KeyboardInterrupt:
-        if is_unfinished(out):
+        if prepared.checkpoint.exists():
             kept = f"the state after the last epoch is kept in {out}; go on by the same command with --resume"
         else:
             kept = "no epoch was over, so nothing is kept; the same command starts anew"
         raise InterruptedRun(f"Interrupted: {kept}.") from None
     finally:
         for folder in made:
-            with suppress(OSError):  # not empty: the run has left something
+            with suppress(OSError):  # it is not empty, since the run has left something
                 folder.rmdir()
 
 
 def _tell_ignored(fitted: Any) -> None:
-    """Warn in one line of columns that hold nothing to learn from."""
+    """Warn of columns that hold nothing to learn from."""
     ignored = [column for column in fitted.encoder.schema.columns if column.kind == "ignored"]
     if ignored:
         names = listed([f"{column.name} ({column.reason})" for column in ignored])
@@ -128,4 +133,24 @@ def _print_facts(facts: dict[str, Any], out: Path) -> None:
         f"{len(facts['columns']):,} columns: {facts['epochs']} epochs in {amount_of_time(facts['seconds'])}, best "
         f"held-out negative log probability {facts['best_held_out_nlp']:.4f}.\n"
         f"It is in {out}. Score it by: svdkl evaluate {out} DATA. Use it by: svdkl predict {out} DATA."
+    )
+
+
+def _print_plan(document: dict[str, Any]) -> None:
+    """Print columns, targets, memory and time."""
+    print(f"{document['data']}: {document['rows']:,} rows. Columns as in the first {document['rows_looked_at']:,}:\n")
+    columns = document["columns"]
+    print_table(list(columns[0]), [list(column.values()) for column in columns])
+    print(f"\nTarget {document['target']!r}: {document['task']}.")
+    if document["classes"] is not None:
+        classes = list(document["classes"].items())
+        print_table(("class", "rows"), [(str(label), count) for label, count in classes[:SHOWN_CLASSES]])
+        if len(classes) > SHOWN_CLASSES:
+            print(f"and {len(classes) - SHOWN_CLASSES:,} more")
+    print(
+        f"\nRows to fit: {document['rows_to_fit']:,}; held out: {document['held_out']:,}.\n"
+        f"At most {document['epochs']} epochs in batches of {document['batch_size']:,} rows; "
+        f"{document['inputs']:,} inputs, {document['parameters']:,} parameters.\n"
+        f"About {amount_of_bytes(document['memory'])} of memory, and {amount_of_time(document['seconds'])} for all "
+        f"epochs; it may stop early. Nothing was written."
     )

@@ -1,6 +1,6 @@
-"""Commands that have work done by other processes: told to end, they end those first.
+"""Several processes of this machine that train one model, started as torchrun does, with plainer words when one ends.
 
-Several processes of this machine for one run, as torchrun would start them, with plainer words when one ends.
+A command that is told to end ends its processes first.
 """
 
 import ctypes
@@ -18,15 +18,16 @@ from typing import IO
 
 from svdkl.cli.output import INTERRUPTED, LOST, InterruptedRun
 
-POLL, A_MOMENT = 0.2, 2.0  # seconds
-GRACE = 60.0  # that processes have to end by themselves after another has; the first may be writing the model
+POLL = 0.2  # seconds between two looks at the processes: short for a person, long for a processor
+A_MOMENT = 2.0  # seconds in which the interrupt of a terminal has reached all processes
+GRACE = 60.0  # seconds to end by oneself after another process has: the first may be writing the model
 DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of Linux
 
 
 @contextmanager
 def ended_by_signals(sentence: str) -> Iterator[None]:
-    """SIGTERM and an interrupt unwind what runs; the latter says in a sentence what is kept."""
-    is_main = threading.current_thread() is threading.main_thread()  # which alone may handle signals
+    """End what runs at SIGTERM or an interrupt; at an interrupt, this sentence says what is kept."""
+    is_main = threading.current_thread() is threading.main_thread()  # no other may handle signals
     before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(INTERRUPTED)) if is_main else None
     try:
         yield
@@ -38,7 +39,7 @@ def ended_by_signals(sentence: str) -> Iterator[None]:
 
 
 def launch(arguments: Sequence[str], num_processes: int) -> int:
-    """Run ``python -m svdkl ARGUMENTS`` in so many processes; the exit code is 0 if the model was written.
+    """Run ``python -m svdkl ARGUMENTS`` in several processes, and return 0 if the model was written.
 
     The first process speaks. What the others say is shown only if the run fails because of one of them.
     """
@@ -47,10 +48,10 @@ def launch(arguments: Sequence[str], num_processes: int) -> int:
     with tempfile.TemporaryFile("w+", errors="replace") as aside, ended_by_signals(kept):
         port = _free_port()
         try:
-            for rank in range(num_processes):  # of which one may not start, and then the others are ended
+            for rank in range(num_processes):  # a comprehension would forget the started ones if one fails to start
                 started.append(_start(arguments, rank, num_processes, port, aside))  # noqa: PERF401
             _wait(started)
-            codes = [process.poll() for process in started]  # before those that are left are ended
+            codes = [process.poll() for process in started]  # while the rest still runs
         except KeyboardInterrupt:
             _interrupt(started)
             if not started or started[0].poll() is None:
@@ -88,7 +89,7 @@ def _die_with_parent() -> None:
 
 
 def _wait(processes: list[subprocess.Popen[bytes]]) -> None:
-    """Until all have ended; from the first failure on, or the first process's end, only a while."""
+    """Wait until all have ended, but only a while after one has failed or the first has ended."""
     while any(process.poll() is None for process in processes):
         if processes[0].poll() is not None or any(process.poll() for process in processes):
             _wait_for_all(processes, GRACE)
@@ -97,7 +98,7 @@ def _wait(processes: list[subprocess.Popen[bytes]]) -> None:
 
 
 def _interrupt(processes: list[subprocess.Popen[bytes]]) -> None:
-    """Interrupt those that were not: a terminal interrupts all, others only the one that they know."""
+    """Interrupt processes that were not: a terminal interrupts all, a program only the one that it knows."""
     _wait_for_all(processes, A_MOMENT)
     for process in processes:
         if process.poll() is None:
@@ -120,16 +121,16 @@ def _end(processes: list[subprocess.Popen[bytes]]) -> None:
 
 
 def _verdict(codes: Sequence[int | None], aside: IO[str]) -> int:
-    """The exit code of the run, and the words of the process that it is due to, if they were not heard yet.
+    """Return the exit code of the run, and print the words of the process that caused it, if nobody has seen them.
 
     Codes are those with which processes ended by themselves, None for those that had to be ended.
     """
-    if codes[0] == 0:  # the first writes the model: what ends others after that, on their way out, takes nothing away
+    if codes[0] == 0:  # the first writes the model, so that later ends of others do no harm
         return 0
     ended = [(rank, code) for rank, code in enumerate(codes) if code is not None and code != 0]
-    rank, code = min(ended, key=lambda end: (end[1] == LOST, end[1] < 0))  # the cause, and best one that can say why
+    rank, code = min(ended, key=lambda end: (end[1] == LOST, end[1] < 0))  # the cause, if possible one that can say why
     ended_from_outside = code in (-signal.SIGKILL, -signal.SIGTERM)
-    if rank > 0 and not ended_from_outside and (code != LOST or codes[0] is None):  # the first would say as much
+    if rank > 0 and not ended_from_outside and (code != LOST or codes[0] is None):  # the first has said as much
         sys.stderr.writelines(_words(rank, aside))
     if code > 0:
         return code
@@ -142,7 +143,7 @@ def _verdict(codes: Sequence[int | None], aside: IO[str]) -> int:
 
 
 def _words(rank: int, aside: IO[str]) -> list[str]:
-    """What a process has said for users; all that was heard aside if it was not that."""
+    """Return what a process has said to users, or all that was written aside."""
     aside.seek(0)
     lines = aside.readlines()
     prefix = f"Process {rank}: "

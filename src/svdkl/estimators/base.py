@@ -186,7 +186,7 @@ class DeepKernelEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         """Write the fitted model to a folder: ``model.safetensors`` and ``model.json``, all or nothing."""
         fitted, options = self._known(), self._options()
         fitted.options.refuse_other_model(options)
-        save_fitted(fitted, options, Path(path))
+        save_fitted(fitted, Path(path), options)
 
     @classmethod
     def load(cls: type[Own], path: str | Path, net: nn.Module | None = None) -> Own:

@@ -15,14 +15,13 @@ from svdkl.estimators.examples import FEWEST_HELD_OUT, Examples, TableLike, read
 from svdkl.estimators.fitting import TRIED, to_rows, trial_epochs
 from svdkl.estimators.options import Options
 from svdkl.estimators.run import Prepared
-from svdkl.estimators.streaming import target_of
-from svdkl.estimators.targets import Classes, Reals, Targets
+from svdkl.estimators.targets import Classes, Targets
 from svdkl.gp.groups import lattice_sizes
 from svdkl.gp.head_protocol import Head
 from svdkl.gp.memory import COPIES, estimate_bytes
 from svdkl.model import SVDKL
 from svdkl.tables.encoder import TabularEncoder
-from svdkl.tables.parquet_files import plain_column
+from svdkl.tables.parquet_files import plain_column, values_of
 from svdkl.tables.schema import encoding_in_words
 from svdkl.tables.table import Table
 from svdkl.training.batches import Rows
@@ -78,9 +77,8 @@ class Plan:
 
 def plan_run(prepared: Prepared) -> dict[str, Any]:
     """Say what a run would do and cost, with the targets of all rows and the columns of a sample."""
-    options = Options.of(prepared.estimator().get_params(deep=False))
-    target, task = prepared.config.target, prepared.task
-    by_class = task == "classification"
+    target, kind = prepared.config.target, prepared.kind
+    by_class = kind is Classes
     rows, counts = 0, Counter[Any]()
     for column in prepared.target_parts():
         rows += len(column)
@@ -92,10 +90,10 @@ def plan_run(prepared: Prepared) -> dict[str, Any]:
     else:
         sample = prepared.table.select([*prepared.features, target]).slice(0, LOOKED_AT)
     plan = plan_fit(
-        options,
-        Classes if by_class else Reals,
+        prepared.options,
+        kind,
         sample.select(prepared.features),
-        target_of(sample, target),
+        values_of(sample, target),
         rows,
         (prepared.config.epoch_rows or EPOCH_ROWS) if prepared.streamed else None,
         list(counts) if by_class else None,
@@ -107,7 +105,7 @@ def plan_run(prepared: Prepared) -> dict[str, Any]:
         "rows_looked_at": sample.num_rows,
         "streamed": prepared.streamed,
         "target": target,
-        "task": task,
+        "task": kind.task,
         "classes": dict(counts.most_common()) if by_class else None,
         **asdict(plan),
         "memory": plan.memory + table_bytes,

@@ -21,6 +21,7 @@ from svdkl.estimators.targets import Array, Classes, Targets
 from svdkl.nets.images import reads_bytes
 from svdkl.shapes import Tensor
 from svdkl.tables.column import Column
+from svdkl.tables.conversion import counts
 from svdkl.tables.encoder import TabularEncoder
 from svdkl.tables.table import Table, open_table
 
@@ -49,6 +50,8 @@ class NumberRows:
     def part(self, start: int, stop: int) -> "NumberRows":
         """Return the rows from ``start`` to before ``stop``."""
         return NumberRows(self.array[start:stop])
+
+    cut = take  # numbers need no conversion, on which other rows could have a say
 
 
 Inputs = Table | NumberRows
@@ -221,7 +224,7 @@ def read_examples(
     values, weight = np.asarray(y), None
     if sample_weight is not None:
         chosen, weight = counted_rows(read_weights(sample_weight, inputs.num_rows))
-        inputs, values = inputs.take(chosen), values[chosen]
+        inputs, values = inputs.cut(chosen), values[chosen]
     if known is None:
         targets: Targets = kind.learn(values, options, labels)
     else:
@@ -250,8 +253,9 @@ def _key(column: Column) -> npt.NDArray[np.float64]:
     """Return a number for each row, equal where the values are."""
     values = column.values
     if column.storage in ("text", "category"):
-        ranks = np.append(np.argsort(np.argsort(np.array([*column.labels, ""], dtype=object)))[:-1], -1)
-        values = ranks[values]
+        labels = np.array([*column.labels, ""], dtype=object)  # the last one for missing rows
+        held = np.append(counts(column) > 0, True)  # a rank must not depend on labels that no row has
+        values = np.searchsorted(np.sort(labels[held]), labels)[values]
     elif column.storage == "time":
         values = values.astype(np.int64)
     numbers = values.astype(np.float64)

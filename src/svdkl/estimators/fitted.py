@@ -3,7 +3,7 @@
 Predictions go row by row: a row has the same bits whatever other rows are asked for at the same time.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -60,7 +60,7 @@ class SharedState(NamedTuple):
     @torch.inference_mode()
     def of(cls, model: SVDKL) -> "SharedState":
         """Compute the state of a model."""
-        return cls(model.state(), _marks(model))
+        return cls(model.head.state(), _marks(model))
 
 
 def _marks(model: SVDKL) -> tuple[tuple[int, int], ...]:
@@ -134,34 +134,30 @@ class Fitted:
 
     def probabilities(self, X: TableLike) -> Floats:
         """Return class probabilities (rows, classes), in the order of the labels."""
-        model, state = self.model, self._state()
-        likelihood = model.head.likelihood
-        (p,) = self._predict(X, lambda x: (predictive_probabilities(likelihood, model.latents(x, state)),))
+        head = self.model.head
+        (p,) = self._predict(X, lambda h, state: (predictive_probabilities(head.likelihood, head.latents(h, state)),))
         return p / p.sum(1, keepdims=True)
 
     def moments(self, X: TableLike) -> tuple[Floats, Floats]:
         """Return mean and standard deviation of each row's target, noise included."""
-        model, state = self.model, self._state()
-        likelihood = model.head.likelihood
-        mean, variance, *_ = self._predict(X, lambda x: predictive_moments(likelihood, model.latents(x, state)))
-        return self.reals.decode(mean), self.reals.shaped(np.sqrt(variance) * self.reals.scale)
+        head = self.model.head
+        moments = self._predict(X, lambda h, state: predictive_moments(head.likelihood, head.latents(h, state)))
+        return self.reals.decode(moments[0]), self.reals.shaped(np.sqrt(moments[1]) * self.reals.scale)
 
     def quantiles(self, X: TableLike, levels: Floats) -> Floats:
         """Return quantiles of each row's target, (rows, levels) or (rows, targets, levels)."""
-        model, state = self.model, self._state()
-        mean, variance = self._predict(X, lambda x: model.latent_gaussian(x, state))
-        return self.reals.decode(quantiles(model.head.likelihood, mean, variance, levels))
+        mean, variance = self._predict(X, self.model.head.latent_gaussian)
+        return self.reals.decode(quantiles(self.model.head.likelihood, mean, variance, levels))
 
     def draws(self, X: TableLike, num_samples: int, seed: int, random: np.random.RandomState) -> Floats:
         """Return draws of each row's target, each of one function for all rows, with noise of its own for each row."""
-        model, state = self.model, self._state()
 
-        def latent_draws(x: Tensor) -> tuple[Tensor]:
-            generator = torch.Generator(x.device).manual_seed(seed)  # the same function for each part of the rows
-            return (model.latent_draws(x, num_samples, generator, state).movedim(0, -1),)
+        def latent_draws(h: Tensor, state: HeadState | None) -> tuple[Tensor]:
+            generator = torch.Generator(h.device).manual_seed(seed)  # the same function for each part of the rows
+            return (self.model.head.latent_draws(h, num_samples, generator, state).movedim(0, -1),)
 
         (latent,) = self._predict(X, latent_draws)
-        return self.reals.decode(draw(model.head.likelihood, latent, random))
+        return self.reals.decode(draw(self.model.head.likelihood, latent, random))
 
     def uncertainty(self, X: TableLike) -> RowUncertainty:
         """Return how sure each prediction is, and what the doubt comes from."""
@@ -170,17 +166,15 @@ class Fitted:
                 f"Expected a model with Gaussian processes to split its uncertainty, got "
                 f"recipe={self.options.recipe!r}: fit with recipe='svdkl' or 'dnn_gp'."
             )
-        model, state = self.model, self._state()
-        *parts, ood_score = self._predict(X, lambda x: model.uncertainty(x, state))
+        *parts, ood_score = self._predict(X, self.model.head.uncertainty)
         if self.classes is None:
             parts = [self.reals.shaped(part * self.reals.scale**2) for part in parts]
         return RowUncertainty._make([*parts, ood_score])
 
     def log_predictive(self, X: TableLike, y: object) -> Floats:
         """Return log p(y_i | x_i) of each row in the targets' units; of several targets, the sum over them."""
-        targets = self.targets.to_tensor(self.targets.encode(np.asarray(y)))
-        model, state = self.model, self._state()
-        (values,) = self._predict(X, lambda x, y: (model.log_predictive(x, y, state),), targets)
+        head, targets = self.model.head, self.targets.to_tensor(self.targets.encode(np.asarray(y)))
+        (values,) = self._predict(X, lambda h, state, y: (head.log_predictive(h, y, state),), targets)
         # p(y) = p(standardised y) / scale.
         return values if self.classes is not None else values - np.log(self.reals.scale).sum()
 
@@ -196,40 +190,35 @@ class Fitted:
             return X
         return read_inputs(X, self.options.net, self.targets.estimator, self.columns)[0]
 
-    def _state(self) -> HeadState | None:
-        """Return what all rows share."""
-        current = self.shared.marks == _marks(self.model)
-        return self.shared.state if current else SharedState.of(self.model).state
-
     def _predict(
         self, X: TableLike, function: Callable[..., Sequence[Tensor]], beside: Tensor | None = None
     ) -> list[Array]:
-        """Call a function of encoded rows, and of what stands beside each, on all rows."""
-        inputs = self.read(X)
+        """Call a function of features, of what all rows share and of what stands beside each row, on all rows."""
+        inputs, model, shared = self.read(X), self.model, self.shared
         if beside is not None:
             check_consistent_length(range(inputs.num_rows), beside)
-        device = next(self.model.parameters()).device
-        blocks = []
+        if shared.marks != _marks(model):
+            shared = SharedState.of(model)
+        blocks: list[list[Array]] = []
         for start in range(0, inputs.num_rows, ENCODED_ROWS):
             stop = min(inputs.num_rows, start + ENCODED_ROWS)
-            x = encode(self.encoder, inputs.part(start, stop))
-            blocks.append(_in_equal_parts(function, device, *([x] if beside is None else [x, beside[start:stop]])))
+            rows = [encode(self.encoder, inputs.part(start, stop))] + ([] if beside is None else [beside[start:stop]])
+            blocks += _in_equal_parts(lambda x, *y: function(model.net(x), shared.state, *y), model, rows)
         return [np.concatenate(columns) for columns in zip(*blocks, strict=True)]
 
 
 @torch.inference_mode()
 def _in_equal_parts(
-    function: Callable[..., Sequence[Tensor]], device: torch.device, *tensors: Tensor
-) -> list[npt.NDArray[Any]]:
-    """Call a function on :data:`ROWS_AT_ONCE` rows at a time and join what it gives, as float64.
+    function: Callable[..., Sequence[Tensor]], model: SVDKL, tensors: list[Tensor]
+) -> Iterator[list[Array]]:
+    """Call a function on :data:`ROWS_AT_ONCE` rows at a time and give what it returns for them, as float64.
 
     The last part is filled up with copies of its last row.
     """
-    parts: list[list[Tensor]] = []
+    device = next(model.parameters()).device
     for part in zip(*(tensor.split(ROWS_AT_ONCE) for tensor in tensors), strict=True):
         size = len(part[0])
         if size < ROWS_AT_ONCE:
             part = tuple(torch.cat([t, t[-1:].expand(ROWS_AT_ONCE - size, *t.shape[1:])]) for t in part)
         results = function(*(tensor.to(device) for tensor in part))
-        parts.append([result[:size].cpu().double() for result in results])
-    return [torch.cat(columns).numpy() for columns in zip(*parts, strict=True)]
+        yield [result[:size].cpu().double().contiguous().numpy() for result in results]

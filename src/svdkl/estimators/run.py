@@ -1,7 +1,7 @@
 """A training run from a file to a folder: by one worker, or by each worker of a group alike.
 
-The folder holds ``model/`` (see :meth:`save`), ``run.json`` with the facts and ``history.jsonl`` with the epochs; while
-the run is on, ``checkpoint.safetensors``, from which a run that was cut off goes on.
+The folder holds the saved ``model/``, ``run.json`` with the facts and ``history.jsonl`` with the epochs; while the run
+is on, ``checkpoint.safetensors``, from which a run that was cut off goes on.
 """
 
 import datetime
@@ -9,7 +9,9 @@ import json
 import platform
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from functools import cached_property
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +22,8 @@ import torch
 from svdkl.estimators.base import DeepKernelEstimator
 from svdkl.estimators.building import choose_device
 from svdkl.estimators.classifier import SVDKLClassifier
+from svdkl.estimators.fitted import Fitted
+from svdkl.estimators.fitting import fit_model, prepare_table
 from svdkl.estimators.options import Options
 from svdkl.estimators.regressor import SVDKLRegressor
 from svdkl.estimators.run_config import RunConfig
@@ -35,17 +39,18 @@ from svdkl.estimators.run_folder import (
     read_facts,
     sweep,
 )
-from svdkl.estimators.streaming import target_of
-from svdkl.tables.bins import looks_like_classes
-from svdkl.tables.parquet_files import chosen_names
+from svdkl.estimators.storage import save_fitted
+from svdkl.estimators.streaming import open_stream
+from svdkl.estimators.targets import Classes, Reals, Targets
+from svdkl.tables.bins import are_class_numbers
+from svdkl.tables.parquet_files import chosen_names, plain_column, refuse_missing, values_of
 from svdkl.tables.table_files import ParquetFiles, TableFile, open_table_file
 from svdkl.training.distributed import group
-from svdkl.training.parquet_survey import refuse_missing
 from svdkl.writing import written_whole
 
 # A table of more cells is streamed, if it is not said what to do: in memory it would take some gigabytes.
 STREAMED_CELLS = 200_000_000
-KINDS: dict[str, type[DeepKernelEstimator]] = {"classification": SVDKLClassifier, "regression": SVDKLRegressor}
+KINDS: dict[str, type[Targets]] = {kind.task: kind for kind in (Classes, Reals)}
 
 
 class Prepared:
@@ -70,11 +75,14 @@ class Prepared:
         self.config = config
         self.file: TableFile = open_table_file(config.data)
         self._check_columns()
-        names = {"random_state": config.seed, "verbose": config.verbose, **config.options}
-        options = Options.of(names)
-        choose_device(options.device)
-        self.parameters: dict[str, Any] = names
+        self.options = Options.of({"random_state": config.seed, "verbose": config.verbose, **config.options})
+        choose_device(self.options.device)
         self.streamed = self._is_streamed()
+
+    @property
+    def checkpoint(self) -> Path:
+        """The file that keeps the state of a run until the run has ended."""
+        return self.config.out / CHECKPOINT
 
     @property
     def features(self) -> list[str]:
@@ -101,18 +109,31 @@ class Prepared:
             yield part.column(target)
 
     @cached_property
-    def task(self) -> str:
-        """What is predicted, "classification" or "regression"; a target that does not suit it is refused."""
+    def kind(self) -> type[Targets]:
+        """Whether classes or real numbers are predicted; options or a target that do not suit it are refused."""
         config = self.config
-        if config.task == "auto":
-            return self._task_of_target()
-        kind = self.file.schema.field(config.target).type
-        numbers = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-        if config.task == "regression" and not numbers and not pa.types.is_boolean(kind):
+        kind = self._kind_of_target() if config.task == "auto" else KINDS[config.task]
+        own = [one.name for one in fields(Options) if one.metadata["task"] in ("", kind.task)]
+        foreign = sorted(set(config.options) - set(own))
+        if foreign:
             raise ValueError(
-                f"Expected numbers in the target {config.target!r} for regression, got {kind}: name another --target."
+                f"Expected options of {kind.estimator} for the {kind.task} of {config.target!r}, got {foreign[0]!r}: "
+                f"remove it, or set the task."
             )
-        if config.task == "classification" and pa.types.is_floating(kind):
+        if config.task != "auto":
+            self._check_target(kind)
+        return kind
+
+    def _check_target(self, kind: type[Targets]) -> None:
+        """Refuse a target that does not suit the task that was asked for."""
+        config = self.config
+        found = self.file.schema.field(config.target).type
+        numbers = pa.types.is_integer(found) or pa.types.is_floating(found) or pa.types.is_decimal(found)
+        if kind is Reals and not numbers and not pa.types.is_boolean(found):
+            raise ValueError(
+                f"Expected numbers in the target {config.target!r} for regression, got {found}: name another --target."
+            )
+        if kind is Classes and pa.types.is_floating(found):
             for column in self.target_parts():
                 broken = column.filter(pc.and_(pc.is_finite(column), pc.not_equal(column, pc.floor(column))))
                 if len(broken):
@@ -120,29 +141,38 @@ class Prepared:
                         f"Expected classes in the target {config.target!r}, got numbers such as {broken[0]}: use "
                         f"--task regression."
                     )
-        return config.task
 
-    def estimator(self) -> DeepKernelEstimator:
-        """Make the estimator for the target, with the run's options."""
-        kind = KINDS[self.task]
-        unknown = sorted(set(self.parameters) - set(kind().get_params()))
-        if unknown:
-            raise ValueError(
-                f"Expected options of {kind.__name__} for the {self.task} of {self.config.target!r}, got "
-                f"{unknown[0]!r}: remove it, or set the task."
-            )
-        return kind(**self.parameters)
+    def run(self) -> "Outcome":
+        """Train, and write the folder: by this process, or by all workers of its group together."""
+        config, out = self.config, self.config.out
+        ended = _ended(config)
+        if ended is not None:
+            return ended
+        with group(str(self.options.device)) as workers:
+            kind = self.kind  # refuses a target that does not suit, while an earlier run is still there
+            if workers.first and config.overwrite and not goes_on(config.resume):
+                forget_run(out)
+            workers.gather(None)  # nobody looks for a checkpoint before that
+            began = time.perf_counter()
+            fitted = self._fit(kind)
+            facts = _facts_of(self, fitted, time.perf_counter() - began, workers.size)
+            if workers.first:
+                sweep(out)
+                save_fitted(fitted, out / MODEL)
+                with written_whole(out / FACTS) as beside:
+                    beside.write_text(json.dumps(facts, indent=1, default=str) + "\n", encoding="utf-8")
+                self.checkpoint.unlink(missing_ok=True)
+            return Outcome(fitted, facts)
 
-    def fit(self, estimator: DeepKernelEstimator) -> None:
-        """Train the estimator on the file."""
-        config, checkpoint = self.config, self.config.out / CHECKPOINT
+    def _fit(self, kind: type[Targets]) -> Fitted:
+        """Train a model of such targets on the file; :attr:`checkpoint` keeps the state after each epoch."""
+        config, options = self.config, self.options
         if self.streamed:
-            estimator.fit_parquet(
-                config.data, config.target, drop=config.drop, epoch_rows=config.epoch_rows, checkpoint=checkpoint
-            )
+            given = open_stream(options, kind, config.data, config.target, config.drop, config.epoch_rows)
         else:
-            y = target_of(self.table, config.target)
-            estimator.fit(self.table.drop_columns([config.target]), y, checkpoint=checkpoint)
+            X = self.table.drop_columns([config.target])
+            given = prepare_table(options, kind, X, values_of(self.table, config.target))
+        return fit_model(given, self.checkpoint)
 
     def _check_columns(self) -> None:
         config, file = self.config, self.file
@@ -168,69 +198,66 @@ class Prepared:
         by_size = self.file.num_rows * len(self.file.names) > STREAMED_CELLS
         return by_size if self.config.stream is None else self.config.stream
 
-    def _task_of_target(self) -> str:
-        """Tell what a target looks like; it is read only until it has too many values for classes."""
+    def _kind_of_target(self) -> type[Targets]:
+        """Tell what a target looks like; numbers are read only until there are too many for classes."""
         target, distinct = self.config.target, set[Any]()
-        for column in self.target_parts():
-            part = pa.table({target: column.filter(pc.is_valid(column))})
-            distinct.update(np.unique(target_of(part, target)).tolist())
+        for column in map(plain_column, self.target_parts()):
+            if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+                return Classes
+            distinct.update(column.unique().to_pylist())
             values = np.array(list(distinct))
             if values.dtype.kind == "f" and np.isinf(values).any():
                 raise ValueError(
                     f"Expected finite numbers in the target {target!r}, got infinity: drop those rows first."
                 )
-            if len(values) and not looks_like_classes(values):
-                return "regression"
-        return "classification"
+            if not are_class_numbers(values):
+                return Reals
+        return Classes
 
 
 class Outcome(NamedTuple):
-    """A finished run."""
+    """A finished run.
 
-    estimator: DeepKernelEstimator
+    Attributes
+    ----------
+    fitted, facts
+        The model, and what is written down of its training.
+    """
+
+    fitted: Fitted
     facts: dict[str, Any]
 
+    @property
+    def estimator(self) -> DeepKernelEstimator:
+        """The model as a classifier or regressor."""
+        return (SVDKLRegressor if self.fitted.classes is None else SVDKLClassifier).of(self.fitted)
 
-def run(config: RunConfig | Mapping[str, Any] | Prepared) -> Outcome:
+
+def run(config: RunConfig | Mapping[str, Any]) -> Outcome:
     """Train, and write the folder. The configuration may also come as a dictionary of its fields.
 
     Under torchrun, Ray Train, Spark's TorchDistributor or any other that has made a process group or set torchrun's
     variables, every worker calls this alike: they share the work, and the first one writes.
     """
-    prepared = config if isinstance(config, Prepared) else None
-    if isinstance(config, Prepared):
-        config = config.config
-    elif not isinstance(config, RunConfig):
-        config = RunConfig(**config)
-    with group(str(config.options.get("device", "auto"))) as workers:
-        out = config.out
-        if goes_on(config.resume) and is_finished(out):
-            check_out(out, config.resume, config.overwrite)
-            return Outcome(load_model(out), read_facts(out))
-        prepared = prepared or Prepared(config)
-        estimator = prepared.estimator()
-        if workers.first and config.overwrite and not goes_on(config.resume):
-            forget_run(out)
-        workers.gather(None)  # nobody looks for a checkpoint before that
-        began = time.perf_counter()
-        prepared.fit(estimator)
-        facts = _facts_of(prepared, estimator, time.perf_counter() - began, workers.size)
-        if workers.first:
-            sweep(out)
-            estimator.save(out / MODEL)
-            with written_whole(out / FACTS) as beside:
-                beside.write_text(json.dumps(facts, indent=1, default=str) + "\n", encoding="utf-8")
-            (out / CHECKPOINT).unlink(missing_ok=True)
-        return Outcome(estimator, facts)
+    config = config if isinstance(config, RunConfig) else RunConfig.of(config)
+    return _ended(config) or Prepared(config).run()
 
 
-def _facts_of(prepared: Prepared, estimator: DeepKernelEstimator, seconds: float, num_workers: int) -> dict[str, Any]:
+def _ended(config: RunConfig) -> Outcome | None:
+    """Return the run that is to be gone on with, if it has ended."""
+    if not (goes_on(config.resume) and is_finished(config.out)):
+        return None
+    check_out(config.out, config.resume, config.overwrite)
+    return Outcome(load_model(config.out), read_facts(config.out))
+
+
+def _facts_of(prepared: Prepared, fitted: Fitted, seconds: float, num_workers: int) -> dict[str, Any]:
     """Gather what a reader of the model wants to know of its training."""
-    config, fitted = prepared.config, estimator.fitted_
+    config = prepared.config
     return {
         "data": str(config.data),
         "target": config.target,
-        "task": prepared.task,
+        "task": fitted.targets.task,
         "rows": fitted.num_rows_seen,
         "columns": [] if fitted.encoder is None else [column.name for column in fitted.encoder.schema.columns],
         "dropped": list(config.drop),

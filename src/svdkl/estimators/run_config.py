@@ -43,6 +43,8 @@ class RunConfig:
     epoch_rows: int | None = None
     verbose: bool = True
 
-    def __post_init__(self) -> None:
-        for name, kind in {"data": Path, "out": Path, "drop": tuple}.items():  # as text and lists in a dictionary
-            object.__setattr__(self, name, kind(getattr(self, name)))
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> "RunConfig":
+        """Return the run that a dictionary describes, where paths may be text and names a list."""
+        kinds: dict[str, Any] = {"data": Path, "out": Path, "drop": tuple}
+        return cls(**{name: kinds[name](value) if name in kinds else value for name, value in fields.items()})

@@ -9,10 +9,8 @@ from typing import Any
 
 from torch import nn
 
-from svdkl.estimators.base import DeepKernelEstimator
-from svdkl.estimators.classifier import SVDKLClassifier
+from svdkl.estimators.fitted import Fitted
 from svdkl.estimators.fitting import HISTORY
-from svdkl.estimators.regressor import SVDKLRegressor
 from svdkl.estimators.storage import NetworkNeededError, load_fitted
 from svdkl.training.distributed import restarted
 
@@ -75,8 +73,8 @@ def _is_ours(name: str) -> bool:
     return name.removesuffix(".part") in known or name.startswith(tuple(f".{part}." for part in known))
 
 
-def load_model(path: str | Path, make_net: Callable[[], nn.Module] | None = None) -> DeepKernelEstimator:
-    """Load the fitted classifier or regressor that a folder holds.
+def load_model(path: str | Path, make_net: Callable[[], nn.Module] | None = None) -> Fitted:
+    """Load the fitted model that a folder holds.
 
     Parameters
     ----------
@@ -101,14 +99,10 @@ def load_model(path: str | Path, make_net: Callable[[], nn.Module] | None = None
                 f"Expected --net MODULE:NAME, which makes the network of {path}, since its code is not stored beside "
                 f"the model, got none: name the class or function that made it."
             ) from error
-        fitted = load_fitted(folder, make_net())
-    else:
-        if make_net is not None:
-            raise ValueError(
-                f"Expected no --net for {path}, whose network is this package's own, got one: leave it out."
-            )
-    kind = SVDKLRegressor if fitted.classes is None else SVDKLClassifier
-    return kind.of(fitted)
+        return load_fitted(folder, make_net())
+    if make_net is not None:
+        raise ValueError(f"Expected no --net for {path}, whose network is this package's own, got one: leave it out.")
+    return fitted
 
 
 def read_facts(path: str | Path) -> dict[str, Any]:

@@ -119,18 +119,18 @@ class NetworkNeededError(ValueError):
     """A model with the user's own network was to be loaded without it."""
 
 
-def save_fitted(fitted: Fitted, options: Options, path: Path) -> None:
+def save_fitted(fitted: Fitted, path: Path, options: Options | None = None) -> None:
     """Write a fitted model to a folder, all or nothing.
 
     Parameters
     ----------
     options
-        The estimator's options today, of which those that do not build the model may have changed since the fit.
+        The estimator's options today, if they may have changed since the fit; those that build the model may not.
     """
     columns, encoder = fitted.columns, fitted.encoder
     content = {
         "class": fitted.targets.estimator,
-        "parameters": options.to_json(),
+        "parameters": (options or fitted.options).to_json(),
         "targets": fitted.targets.to_json(),
         "encoder": None if encoder is None else encoder.to_json(),
         "num_features": fitted.num_features,

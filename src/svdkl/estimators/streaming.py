@@ -16,7 +16,7 @@ from svdkl.estimators.fitting import TrainingSet, draw_seed, to_rows
 from svdkl.estimators.options import Options
 from svdkl.estimators.targets import Classes, Targets
 from svdkl.tables.encoder import TabularEncoder
-from svdkl.tables.parquet_files import ParquetFiles, chosen_names, plain_column
+from svdkl.tables.parquet_files import ParquetFiles, chosen_names, values_of
 from svdkl.tables.table import open_table
 from svdkl.training.batches import Rows
 from svdkl.training.distributed import joined
@@ -67,7 +67,7 @@ def open_stream(
         replace(options, class_weight=None),  # what a class weighs depends on all rows, not on the sample
         kind,
         found.sample.select(features),
-        target_of(found.sample, target),
+        values_of(found.sample, target),
         labels=labels,
     )
     learned = learned._replace(targets=learned.targets.scaled_to(sample.y, sample.weight))
@@ -94,11 +94,6 @@ def open_stream(
     return TrainingSet(options, learned, encoder, source, held.to(source.device), holds_out, config)
 
 
-def target_of(table: pa.Table, target: str) -> Any:
-    """Return the target column as an array."""
-    return plain_column(table.column(target)).to_numpy()
-
-
 def _class_factors(options: Options, targets: Targets, counts: dict[Any, int]) -> Weights | None:
     """Return what the rows of each class weigh, by the classes of all rows."""
     if options.class_weight is None or not isinstance(targets, Classes):
@@ -116,7 +111,7 @@ def _to_batch(
     table: pa.Table,
 ) -> Rows:
     """Turn a part of the files into rows to train on."""
-    y = learned.targets.encode(target_of(table, target))
+    y = learned.targets.encode(values_of(table, target))
     weight = None if factors is None else torch.tensor(factors[y], dtype=torch.float32)
     x = encode(encoder, open_table(table.select(features)))
     return Rows(x, learned.targets.to_tensor(y), weight)

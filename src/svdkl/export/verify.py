@@ -1,4 +1,4 @@
-"""Whether an exported file predicts as the model does: it is read back and run on rows, in batches of several sizes."""
+"""The check that an exported file predicts as the model does: we read it back and run it, in batches of many sizes."""
 
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
@@ -17,7 +17,7 @@ from svdkl.tables.layout import Codes, Feature, Number
 Array = npt.NDArray[Any]
 Run = Callable[[Tensor], Sequence[Array]]
 
-BATCH_SIZES = (1, 2, 7, 1000)  # one row and two, which a trace may take for constants, an odd number, and many rows
+BATCH_SIZES = (1, 2, 7, 1000)  # one row, which a trace may take for a constant, a few rows, and many
 INPUT = "rows"
 
 
@@ -44,11 +44,9 @@ def largest_difference(fitted: Fitted, run: Run, rows: Tensor) -> float:
     # Probabilities are compared as they are, real targets in units of their spread, or, where they lie farther from the
     # mean, of that distance.
     if fitted.classes is not None:
-        expected: list[Array] = [fitted.probabilities(encoded)]
-        centres: list[Any] = [0.0]
-        spread: Any = 1.0
+        expected, centres, spread = [fitted.probabilities(encoded)], [np.zeros(1)], np.ones(1)
     else:
-        expected, centres, spread = [*fitted.moments(encoded)], [fitted.reals.mean, 0.0], fitted.reals.scale
+        expected, centres, spread = [*fitted.moments(encoded)], [fitted.reals.mean, np.zeros(1)], fitted.reals.scale
     *small, large = BATCH_SIZES
     starts = [(0, size) for size in small] + [(start, start + large) for start in range(0, len(rows), large)]
     differences = [0.0]

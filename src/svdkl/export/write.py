@@ -10,7 +10,6 @@ import warnings
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import torch
 from sklearn.utils.validation import check_is_fitted
@@ -28,7 +27,7 @@ FILES = {"torch": "model.pt2", "onnx": "model.onnx"}
 ENCODER, DESCRIPTION = "encoder.json", "export.json"
 OWN = {*FILES.values(), "model.onnx.data", ENCODER, DESCRIPTION}  # ONNX keeps weights of 2 GB and more apart
 OUTPUTS = {"classification": ("probabilities",), "regression": ("mean", "standard_deviation")}
-TOLERANCE = 1e-5  # some roundings of single precision, in which networks end at about 1e-6
+TOLERANCE = 1e-5  # ten times what the roundings of single precision make of the probabilities in our tests
 BATCH = ({0: torch.export.Dim("batch", min=1)},)
 TRACED = 3  # rows; any number but 0 and 1, which a trace takes for constants
 
@@ -124,7 +123,7 @@ def _trace(module: FrozenPredictor, rows: Tensor) -> torch.export.ExportedProgra
         ) from error
 
 
-def _write(program: torch.export.ExportedProgram, file: Path, format: str, task: str) -> dict[str, Any]:
+def _write(program: torch.export.ExportedProgram, file: Path, format: str, task: str) -> dict[str, object]:
     """Write the file, and return the versions of the packages that wrote it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -160,7 +159,7 @@ def _require_onnx() -> None:
         )
 
 
-def _describe(fitted: Fitted, export: Export, versions: dict[str, Any], folder: Path) -> None:
+def _describe(fitted: Fitted, export: Export, versions: dict[str, object], folder: Path) -> None:
     """Write down what a program needs to know to feed the file and to read what it gives."""
     encoder, targets = fitted.encoder, fitted.targets
     shape = list(fitted.columns.shape or ()) if encoder is None else [len(encoder.layout)]
@@ -195,5 +194,5 @@ def _describe(fitted: Fitted, export: Export, versions: dict[str, Any], folder: 
     _write_json(folder / DESCRIPTION, description)
 
 
-def _write_json(path: Path, content: Any) -> None:
+def _write_json(path: Path, content: object) -> None:
     path.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n", encoding="utf-8")

@@ -1,7 +1,7 @@
 """One page on a fitted model: how good it is, where it doubts, what it has learned, and what it is not for."""
 
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from svdkl.errors import missing_package
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 __all__ = ["write_report"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Import the page when it is first asked for: its figures need matplotlib, the facts beside it do not."""
     if name == "write_report":
         if find_spec("matplotlib") is None:

@@ -1,16 +1,11 @@
-"""Pieces of HTML. Whatever comes from data or users is escaped here, and nowhere else has to be.
-
-HTML tables, each in a box of its own that scrolls where the page is too narrow.
-
-Figures as files of their own.
-"""
+"""Pieces of HTML: text, tables, figures. Whatever comes from data or users is escaped here and nowhere else."""
 
 import html
 import re
 from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from svdkl.report.facts.scores import Score
 from svdkl.report.words import ABSENT, number, share, visible
@@ -47,7 +42,7 @@ MEANINGS = {
 
 
 class Panel(NamedTuple):
-    """One drawing of a figure, with what it shows for those who do not see it."""
+    """One drawing of a figure, and a description for readers who do not see it."""
 
     svg: str
     description: str
@@ -65,33 +60,33 @@ class Section(NamedTuple):
     body: str
 
 
-def text(value: Any) -> str:
-    """Any value as text that HTML cannot mistake for markup, unless it is meant as that."""
+def text(value: object) -> str:
+    """Return any value as text that HTML cannot mistake for markup; markup stays what it is."""
     return value if isinstance(value, Markup) else html.escape(visible(str(value)))
 
 
 def paragraph(sentence: str) -> str:
-    """One paragraph of plain text."""
+    """Make a paragraph of plain text."""
     return f"<p>{text(sentence)}</p>"
 
 
 def bullets(sentences: Iterable[str]) -> str:
-    """A list of plain sentences."""
+    """Make a list of plain sentences."""
     return f"<ul>{''.join(f'<li>{text(sentence)}</li>' for sentence in sentences)}</ul>"
 
 
 def heading(title: str) -> str:
-    """The heading of a part of a section."""
+    """Make the heading of a part of a section."""
     return f"<h3>{text(title)}</h3>"
 
 
 def folded(summary: str, body: str) -> str:
-    """Markup that is out of the way until it is asked for."""
+    """Fold markup away under a summary, until a reader asks for it."""
     return f"<details><summary>{text(summary)}</summary>{body}</details>"
 
 
 def figure(name: str, title: str, panels: list[Panel], caption: str, wide: bool = False) -> str:
-    """Drawings beside each other where there is room, under one caption that says how to read them."""
+    """Put drawings beside each other where there is room, with one caption that says how to read them."""
     shown = "".join(
         f'<div class="panel">{_embedded(panel, f"{name}-{place}")}</div>' for place, panel in enumerate(panels)
     )
@@ -103,7 +98,7 @@ def figure(name: str, title: str, panels: list[Panel], caption: str, wide: bool 
 
 
 def _embedded(panel: Panel, name: str) -> str:
-    """A drawing whose inner names are its own on the page."""
+    """Give the inner names of a drawing a prefix, so that no other drawing on the page has them."""
 
     def renamed(tag: re.Match[str]) -> str:
         own = re.sub(r' id="([^"]*)"', rf' id="{name}-\1"', tag[0])
@@ -114,12 +109,12 @@ def _embedded(panel: Panel, name: str) -> str:
 
 
 def section(part: Section) -> str:
-    """A section with its heading."""
+    """Make a section with its heading."""
     return f'<section id="{part.name}"><h2>{text(part.title)}</h2>{part.body}</section>'
 
 
 def contents(parts: list[Section]) -> str:
-    """Links to all sections."""
+    """Make a list of links to all sections."""
     links = "".join(f'<li><a href="#{part.name}">{text(part.title)}</a></li>' for part in parts)
     return f'<nav aria-label="Contents"><ol>{links}</ol></nav>'
 
@@ -131,7 +126,10 @@ def table(
     caption: str = "",
     kind: str = "",
 ) -> str:
-    """Cells of plain text; columns of numbers, by their places, are set to the right; ``kind`` is a class of styles."""
+    """Make a table, in a box that scrolls where the page is too narrow.
+
+    Cells are plain text. Columns of numbers, given by place, are set to the right; ``kind`` is a class of styles.
+    """
     right = ' class="number"'
     top = "".join(f'<th scope="col"{right if i in numbers else ""}>{text(cell)}</th>' for i, cell in enumerate(head))
     body = "".join(
@@ -148,13 +146,13 @@ def table(
 
 
 def pairs(facts: dict[str, str]) -> str:
-    """Names and their values."""
+    """Make a table of names and their values."""
     rows = "".join(f'<tr><th scope="row">{text(name)}</th><td>{text(value)}</td></tr>' for name, value in facts.items())
     return f'<div class="scroll" tabindex="0"><table class="pairs"><tbody>{rows}</tbody></table></div>'
 
 
 def scores(values: list[Score], caption: str = "") -> str:
-    """Metrics with interval, baseline and meaning."""
+    """Make a table of metrics with interval, baseline and meaning."""
     rows = [
         [
             TITLES[score.metric.name],
@@ -171,20 +169,20 @@ def scores(values: list[Score], caption: str = "") -> str:
 
 
 def shown(score: Score, value: float, like: float | None = None) -> str:
-    """A value of a metric as its unit wants it; what rounding has left of zero is zero."""
+    """Write a value of a metric in its unit; a probability that is zero but for rounding is written as 0."""
     if score.metric.unit == "share":
         return share(value)
     return number(round(value, 12) if score.metric.unit == "probability" else value, like=like)
 
 
 def interval(score: Score) -> str:
-    """From low to high."""
+    """Write the interval of a metric."""
     low, high = (shown(score, end, like=score.value) for end in (score.low, score.high))
     return ABSENT if low == ABSENT else f"{low} to {high}"
 
 
 def unit(score: Score) -> str:
-    """What a metric is measured in."""
+    """Name the unit of a metric."""
     return {"target": "unit of the target", "share": "share of rows"}.get(score.metric.unit, score.metric.unit)
 
 
@@ -203,7 +201,7 @@ def write_page_figures(page: str, folder: Path) -> None:
 
 
 def standalone(svg: str) -> str:
-    """A figure of a page as a file of its own: the page's colours, light and dark, its font, and its sharp pixels."""
+    """Make a drawing of a page a file of its own, with the page's colours, light and dark, font, and sharp pixels."""
     sheet = files("svdkl.report").joinpath("style.css").read_text(encoding="utf-8")
     colours = sheet[: sheet.index("* {")]
     font = re.search(r"font-family: [^;]*;", sheet)

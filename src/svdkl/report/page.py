@@ -21,7 +21,7 @@ from svdkl.writing import written_whole
 
 
 def write_report(
-    estimator: DeepKernelEstimator | Fitted,
+    estimator: object,
     X: TableLike,
     y: object,
     path: str | Path,

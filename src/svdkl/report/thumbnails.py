@@ -12,7 +12,7 @@ from svdkl.report.html import Markup, text
 from svdkl.report.words import count
 from svdkl.tables.table import Table
 
-MOST_PIXELS = 64  # of a side: thirty rows of larger images, which are thinned out, would make the page heavy
+MOST_PIXELS = 64  # of a side; larger images are thinned out, so that the fifty of a page do not make it heavy
 COLOUR_TYPES = {1: 0, 3: 2}  # what PNG calls grey, of one channel, and red, green and blue
 
 

@@ -2,13 +2,12 @@
 
 import math
 import unicodedata
-from typing import Any
 
 ABSENT = "–"
 
 
 def number(value: int | float, digits: int = 3, like: int | float | None = None) -> str:
-    """A number with so many significant digits, or with as many decimals as another one has."""
+    """Write a number with so many significant digits, or with as many decimals as another one has."""
     if not math.isfinite(value):
         return ABSENT
     size = abs(value if like is None else like)
@@ -21,7 +20,7 @@ def number(value: int | float, digits: int = 3, like: int | float | None = None)
 
 
 def share(value: int | float) -> str:
-    """A share as a percentage; what is not quite none or all is not called so."""
+    """Write a share as a percentage; only none is 0 %, and only all is 100 %."""
     if not math.isfinite(value):
         return ABSENT
     shown = f"{100 * value:.1f}".removesuffix(".0")
@@ -33,25 +32,25 @@ def share(value: int | float) -> str:
 
 
 def count(value: int, noun: str = "", plural: str = "") -> str:
-    """A whole number with its noun: 1 row, 20,000 rows."""
+    """Write a whole number with its noun: 1 row, 20,000 rows."""
     if not noun:
         return f"{value:,}"
     return f"{value:,} {noun if value == 1 else plural or noun + 's'}"
 
 
 def listed(names: list[str], most: int = 6) -> str:
-    """Names in a sentence: a, b and c; of many the first few."""
+    """Write names for a sentence: a, b and c; of many names the first few."""
     if len(names) > most:
         return f"{', '.join(names[:most])} and {len(names) - most} more"
     return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
 
 
-def label(value: Any, most: int = 24) -> str:
-    """Any value on one line of limited length: for ticks and narrow cells."""
+def label(value: object, most: int = 24) -> str:
+    """Write any value on one line of limited length, for ticks and narrow cells."""
     text = " ".join(visible(str(value)).split()) or "(empty)"
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
 
 def visible(text: str) -> str:
-    """Text without control characters and halves of surrogate pairs, which no page can hold."""
+    """Return a text without control characters and halves of surrogate pairs, which no page can hold."""
     return "".join(" " if unicodedata.category(letter) in ("Cc", "Cs") else letter for letter in text)

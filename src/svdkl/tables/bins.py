@@ -47,9 +47,11 @@ def read_target(y: Any, num_rows: int, rows: Array, task: Task | None) -> Target
 def looks_like_classes(y: Array) -> bool:
     """Return whether targets are text, booleans or whole numbers with at most 50 values."""
     column = read_array("y", y)
-    if column.storage != "number":
-        return True
-    distinct = np.unique(column.values)
+    return column.storage != "number" or are_class_numbers(np.unique(column.values))
+
+
+def are_class_numbers(distinct: Array) -> bool:
+    """Tell whether the distinct values of a target are few whole numbers, so that they may name classes."""
     return len(distinct) <= MAX_CLASSES and bool((distinct == np.round(distinct)).all())
 
 

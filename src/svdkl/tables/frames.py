@@ -40,9 +40,10 @@ class Frame:
             case "pyarrow":
                 return read_arrow(name, self.table.column(place))
 
-    def part(self, start: int, stop: int) -> "Frame":
-        """Cut out the rows from ``start`` to before ``stop``; nothing is copied."""
-        rows = slice(start, stop)
+    def cut(self, rows: Array | slice) -> "Frame":
+        """Cut out these rows; a slice copies nothing."""
+        if self.library == "pyarrow" and not isinstance(rows, slice):
+            return replace(self, table=self.table.take(rows))
         return replace(self, table=self.table.iloc[rows] if self.library == "pandas" else self.table[rows])
 
 

@@ -2,12 +2,15 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from difflib import get_close_matches
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
+
+from svdkl.errors import suggestion
 
 PARQUET_SUFFIXES = (".parquet", ".pq")
 READ_BYTES = 2**20  # read of a column at a time: without a limit, Arrow reads whole row groups ahead into memory
@@ -52,21 +55,27 @@ def chosen_names(path: Path, names: Sequence[str], columns: Sequence[str] | None
     return list(columns)
 
 
-def suggestion(name: str, names: Sequence[str], most: int = 10) -> str:
-    """Suggest which of the known names an unknown name was meant to be."""
-    lowered = {known.lower(): known for known in names}
-    near = get_close_matches(name.lower(), lowered, 1)
-    if near:
-        return f"the nearest name is {lowered[near[0]]!r}"
-    shown = ", ".join(map(repr, names[:most]))
-    return f"there are {shown}" + (f" and {len(names) - most} more" if len(names) > most else "")
-
-
 def plain_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Convert categories to their values, and decimals to floats."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     return column.cast(pa.float64()) if pa.types.is_decimal(column.type) else column
+
+
+def values_of(table: pa.Table, name: str) -> npt.NDArray[Any]:
+    """Return a column as an array."""
+    values: npt.NDArray[Any] = plain_column(table.column(name)).to_numpy()
+    return values
+
+
+def refuse_missing(column: pa.ChunkedArray, target: str, start: int = 0) -> None:
+    """Raise a ValueError if a target is missing in a part of a table that starts at this row."""
+    missing = column.is_null(nan_is_null=True)
+    if pc.any(missing).as_py():
+        raise ValueError(
+            f"Expected a target in all rows, got {pc.sum(missing).as_py():,} missing values of {target!r}, the first "
+            f"in row {start + pc.index(missing, True).as_py() + 1:,}: drop these rows first."
+        )
 
 
 class Group(NamedTuple):

@@ -38,8 +38,12 @@ class Table:
     def part(self, start: int, stop: int) -> "Table":
         """Return the rows from ``start`` to before ``stop``, which are converted on their own unless in a view."""
         if self._rows is None:
-            return Table(self._frame.part(start, stop))
+            return Table(self._frame.cut(slice(start, stop)))
         return Table(self._frame, self._converted, self._rows[start:stop])
+
+    def cut(self, rows: Index) -> "Table":
+        """Return these rows, converted on their own: no value of another row can change a type or be refused."""
+        return Table(self._frame.cut(rows if self._rows is None else self._rows[rows]))
 
 
 def open_table(X: Any) -> Table:

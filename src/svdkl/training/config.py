@@ -8,12 +8,16 @@ RECIPES = ("dnn", "dnn_plus", "dnn_gp", "svdkl")
 WITH_HEAD = ("dnn_gp", "svdkl")
 
 
-def _check_numbers(config: "TrainingConfig | WarmStartConfig | EvidenceConfig") -> None:
-    """Raise a ValueError for the first number that is negative or not finite."""
+def _check_numbers(config: "TrainingConfig | WarmStartConfig | EvidenceConfig", *above_zero: str) -> None:
+    """Raise a ValueError for the first number that is negative or not finite, or zero where that cannot be."""
     for field in fields(config):
         value = getattr(config, field.name)
         if isinstance(value, (int, float)) and not (math.isfinite(value) and value >= 0):
             raise ValueError(f"Expected {field.name} to be finite and at least 0, got {value}.")
+    for name in above_zero:
+        value = getattr(config, name)
+        if value is not None and value <= 0:
+            raise ValueError(f"Expected {name} to be above 0, got {value}.")
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,7 @@ class WarmStartConfig:
     long_period: float = 2.5
 
     def __post_init__(self) -> None:
-        _check_numbers(self)
+        _check_numbers(self, "narrow", "longest", "longest_on_ring", "long_period")
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,7 @@ class EvidenceConfig:
     max_values: int = 819_200
 
     def __post_init__(self) -> None:
-        _check_numbers(self)
+        _check_numbers(self, "amplitude", "factor_spread", "max_rows", "max_values")
 
 
 @dataclass(frozen=True)
@@ -144,11 +148,7 @@ class TrainingConfig:
     def __post_init__(self) -> None:
         if self.recipe not in RECIPES:
             raise ValueError(f"Expected recipe to be one of {', '.join(RECIPES)}, got {self.recipe!r}.")
-        _check_numbers(self)
-        for name in ("batch_size", "joint_batch_size", "kernel_every", "clip", "patience", "temperature_spread"):
-            value = getattr(self, name)
-            if value is not None and value <= 0:
-                raise ValueError(f"Expected {name} to be above 0, got {value}.")
+        _check_numbers(self, "batch_size", "joint_batch_size", "kernel_every", "clip", "patience", "temperature_spread")
         if self.averaging >= 1:
             raise ValueError(f"Expected averaging, what a step leaves of the average, below 1, got {self.averaging}.")
 

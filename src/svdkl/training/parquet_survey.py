@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from svdkl.tables.parquet_files import Group, ParquetFiles, plain_column
+from svdkl.tables.parquet_files import Group, ParquetFiles, plain_column, refuse_missing
 from svdkl.training.distributed import WorkerGroup
 
 Positions = npt.NDArray[np.int64]
@@ -100,16 +100,6 @@ def _read_group(
             targets.update(dict(zip(counted.field("values").to_pylist(), counted.field("counts").to_pylist())))
         start += table.num_rows
     return pa.concat_tables(taken[0]), pa.concat_tables(taken[1]), targets
-
-
-def refuse_missing(column: pa.ChunkedArray, target: str, start: int = 0) -> None:
-    """Raise a ValueError if a target is missing in a part of a table that starts at this row."""
-    missing = column.is_null(nan_is_null=True)
-    if pc.any(missing).as_py():
-        raise ValueError(
-            f"Expected a target in all rows, got {pc.sum(missing).as_py():,} missing values of {target!r}, the first "
-            f"in row {start + pc.index(missing, True).as_py() + 1:,}: drop these rows first."
-        )
 
 
 def within(positions: Positions, start: int, count: int) -> Positions:

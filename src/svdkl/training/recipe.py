@@ -110,7 +110,7 @@ def train(
     common = (source, held_out, config, generator, history, checkpoint, on_epoch)
     gp_head = head if isinstance(head, GPHead) else None
     if (gp_head is not None) != (config.recipe in WITH_HEAD):
-        needed = "a GPHead" if gp_head is None else "a LinearHead"
+        needed = "a LinearHead" if gp_head is not None else "a GPHead"
         raise ValueError(f"Expected {needed} for recipe={config.recipe!r}, got a {type(head).__name__}.")
 
     # Stage 1: the network with a linear head; for plain networks this is all there is.

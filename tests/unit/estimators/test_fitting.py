@@ -4,7 +4,9 @@ import copy
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
+import torch
 from refusals import refused
 from sklearn.base import clone
 from sklearn.datasets import make_blobs
@@ -14,6 +16,7 @@ from torch import nn
 import svdkl.estimators.examples as splitting
 from svdkl import SVDKLClassifier, SVDKLRegressor
 from svdkl.gp.kernels import RBF
+from svdkl.training import recipe
 
 SMALL = {"hidden": (16,), "num_features": 4, "grid_size": 8, "max_iter": 2, "evidence": False, "random_state": 0}
 
@@ -146,3 +149,75 @@ def test_a_checkpoint_is_a_file(checkpoint, tmp_path, monkeypatch):
     (tmp_path / "history.jsonl").write_text("of another fit")
     refused(lambda: SVDKLClassifier(**SMALL).fit(*blobs(), checkpoint=checkpoint), "path of a file")
     assert (tmp_path / "history.jsonl").read_text() == "of another fit"
+
+
+# ----------------------------------------------------------------------------------------------- fits that are cut off
+
+
+def cut_off(monkeypatch, name, at_call):
+    """Let a function of the recipe's module raise an interrupt when it is called so often."""
+    original, calls = getattr(recipe, name), []
+
+    def cut(*arguments, **options):
+        calls.append(name)
+        if len(calls) == at_call:
+            raise KeyboardInterrupt
+        return original(*arguments, **options)
+
+    monkeypatch.setattr(recipe, name, cut)
+
+
+@pytest.mark.parametrize("at_call", [1, 2], ids=["in the network's stage", "in the joint stage"])
+def test_an_interrupted_second_fit_leaves_the_first_one_whole(at_call, tmp_path, monkeypatch):
+    X, y = blobs()
+    labels = np.array(["low", "middle", "high"])[y]
+    model = SVDKLClassifier(**SMALL).fit(X, labels)
+    before, classes, history = model.predict_proba(X), model.classes_.tolist(), list(model.history_)
+    cut_off(monkeypatch, "run_stage", at_call)
+    other = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "c": y})
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(other, y > 0)
+    assert np.array_equal(model.predict_proba(X), before)
+    assert (model.classes_.tolist(), model.history_, model.n_features_in_) == (classes, history, 2)
+    assert not hasattr(model, "feature_names_in_")
+    model.save(tmp_path / "model")
+    assert np.array_equal(SVDKLClassifier.load(tmp_path / "model").predict_proba(X), before)
+
+
+def test_an_interrupted_warm_start_leaves_the_model_whole(fitted, monkeypatch):
+    X, y = blobs()
+    model = copy.deepcopy(fitted).set_params(warm_start=True)
+    before = model.predict_proba(X)
+    cut_off(monkeypatch, "finish", 1)  # when the network has been trained further
+    for go_on in (model.fit, model.partial_fit):
+        with pytest.raises(KeyboardInterrupt):
+            go_on(X, y)
+        assert np.array_equal(model.predict_proba(X), before)
+        monkeypatch.undo()
+        cut_off(monkeypatch, "finish", 1)
+
+
+def test_a_failed_trial_of_an_encoding_leaves_nothing_behind(monkeypatch):
+    X, y = blobs()
+    options = {**SMALL, "max_iter": 6, "evidence": True}
+    model = SVDKLRegressor(**options, encoding="both").fit(X, y)
+    before, network = model.predict(X), copy.deepcopy(model.network_options_)
+    cut_off(monkeypatch, "run_stage", 2)  # the second trial
+    with pytest.raises(KeyboardInterrupt):
+        model.set_params(encoding="auto").fit(X, y)
+    assert model.network_options_ == network
+    assert np.array_equal(model.predict(X), before)
+
+
+def test_a_model_that_is_trained_further_by_hand_predicts_as_it_is(fitted):
+    """What predictions share is computed anew when the numbers of the head have changed."""
+    X, _ = blobs()
+    model = copy.deepcopy(fitted)
+    before = model.predict_proba(X)
+    optimiser = torch.optim.SGD(model.model_.parameters(), lr=0.5)
+    rows = model.fitted_.encoder.transform(X)
+    (-model.model_.elbo(rows, torch.zeros(len(rows), dtype=torch.long), num_data=len(rows)).value).backward()
+    optimiser.step()
+    after = model.predict_proba(X)
+    assert not np.allclose(after, before)
+    assert np.allclose(after, model.model_.predict_proba(rows).detach().numpy(), atol=1e-6)

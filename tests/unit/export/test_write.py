@@ -176,9 +176,9 @@ def test_a_network_of_ones_own_is_exported_without_an_encoder(tmp_path):
     np.testing.assert_allclose(probabilities.numpy(), model.predict_proba(images[:1]), rtol=0, atol=1e-5)
 
 
-def test_what_a_fit_has_learned_is_exported_as_its_estimator_is(regressor, tmp_path):
+def test_what_a_fit_has_learned_is_exported_as_its_estimator_is(network, tmp_path):
     folders = [
-        export_model(one, tmp_path / name, "torch").folder for one, name in ((regressor, "a"), (regressor.fitted_, "b"))
+        export_model(one, tmp_path / name, "torch").folder for one, name in ((network, "a"), (network.fitted_, "b"))
     ]
     assert len({(folder / "export.json").read_text() for folder in folders}) == 1
 

@@ -14,7 +14,6 @@ from tolerances import close
 from torch import nn
 
 from svdkl import SVDKLClassifier
-from svdkl.metrics.temperature import Temperature
 from svdkl.training import recipe
 from svdkl.training.batches import InMemory, Rows
 from svdkl.training.best_epochs import AS_IS, SCALED, held_out_score
@@ -22,9 +21,6 @@ from svdkl.training.config import TrainingConfig
 from svdkl.training.history import History
 from svdkl.training.loop import Stage, run_stage
 from svdkl.training.optimisers import snapshot
-from svdkl_research.add_head import to_scale, watched, with_head
-from svdkl_research.rivals.networks import NetworkClassifier
-from svdkl_research.rivals.temperature import TemperedClassifier
 
 
 def rows_of(classes: int, weighted: bool) -> tuple[Rows, torch.Tensor]:
@@ -167,41 +163,12 @@ def nlp(model: SVDKLClassifier, rows: dict) -> float:
     return -float(np.log(model.predict_proba(X)[np.arange(len(y)), y]).mean())
 
 
-def test_a_plain_network_has_both_epochs(overfitted: dict, tmp_path: Path) -> None:
-    plain = watched(SVDKLClassifier(recipe="dnn", **WIDE)).fit(**overfitted, checkpoint=tmp_path / "kept")
-    assert kept_epoch(plain, "network", "held_out_nlp") < kept_epoch(plain, "network", "scaled_nlp")
-    scaled = to_scale(plain)
-    lowest = [min(getattr(epoch, name) for epoch in plain.history_) for name in ("held_out_nlp", "scaled_nlp")]
-    assert nlp(plain, overfitted) == pytest.approx(lowest[0], abs=1e-5)
-    assert nlp(scaled, overfitted) > lowest[0] + 1e-3  # as it is, that one is worse
-    temperature, (X, y) = Temperature(), overfitted["eval_set"]
-    temperature.fit(scaled.predict_proba(X), y)
-    p = temperature.apply(scaled.predict_proba(X))
-    prior = 0.5 * (math.log(temperature.value) / 0.5) ** 2 / len(y)
-    assert prior - np.log(p[np.arange(len(y)), y]).mean() == pytest.approx(lowest[1], abs=1e-4)
-    assert marked(plain) == [("network", 1 + kept_epoch(plain, "network", "held_out_nlp"))]
-    assert marked(scaled) == [("network", 1 + kept_epoch(plain, "network", "scaled_nlp"))]
-    # From its checkpoint, and by the rival that puts a temperature on it.
-    again = watched(SVDKLClassifier(recipe="dnn", **WIDE)).fit(**overfitted, checkpoint=tmp_path / "kept")
-    assert nlp(to_scale(again), overfitted) == nlp(scaled, overfitted)
-    rival = TemperedClassifier(NetworkClassifier(recipe="dnn").holding(plain))
-    rival.refine(overfitted["X"], overfitted["y"], X, y)
-    assert np.allclose(rival.predict_proba(X), p)
-    assert rival.findings()["stages"]["network"]["kept"] == marked(scaled)[0][1]
-
-
-def test_a_head_is_put_on_the_epoch_that_it_repairs(overfitted: dict) -> None:
-    plain = watched(SVDKLClassifier(recipe="dnn", **WIDE)).fit(**overfitted)
-    added = with_head(plain, overfitted["X"], overfitted["y"], overfitted["eval_set"])
-    expected_of = {True: to_scale(plain), False: plain}
-    for evidence, expected in expected_of.items():
-        frozen = SVDKLClassifier(recipe="dnn_gp", evidence=evidence, **WIDE).fit(**overfitted)
-        for actual, weight in zip(frozen.model_.net.parameters(), expected.model_.net.parameters(), strict=True):
-            assert torch.equal(actual, weight)
-        assert marked(frozen)[0] == marked(expected_of[evidence])[0]
-        if evidence:
-            assert nlp(added, overfitted) == nlp(frozen, overfitted)
-            assert marked(added) == marked(frozen)
+def test_a_plain_network_is_of_the_epoch_that_is_best_as_it_is(overfitted: dict) -> None:
+    plain = SVDKLClassifier(recipe="dnn", **WIDE).fit(**overfitted)
+    best = kept_epoch(plain, "network", "held_out_nlp")
+    assert best < kept_epoch(plain, "network", "scaled_nlp")
+    assert nlp(plain, overfitted) == pytest.approx(plain.history_[best].held_out_nlp, abs=1e-5)
+    assert marked(plain) == [("network", 1 + best)]
 
 
 @pytest.mark.parametrize(("evidence", "score"), [(True, "scaled_nlp"), (False, "held_out_nlp")])
@@ -227,13 +194,3 @@ def test_joint_training_goes_on_from_and_ends_with_its_own(
     assert marked(model) == [network, *joint.items()]
     if joint:
         assert joint["joint"] == 1 + kept_epoch(model, "joint", score)
-
-
-def test_more_training_renews_what_is_kept(overfitted: dict) -> None:
-    model = watched(SVDKLClassifier(recipe="dnn", warm_start=True, **WIDE)).fit(**overfitted)
-    before = to_scale(model).predict_proba(overfitted["X"])
-    model.fit(overfitted["X"], np.roll(overfitted["y"], 1), eval_set=overfitted["eval_set"])
-    model.partial_fit(overfitted["X"], overfitted["y"])
-    after = to_scale(model).predict_proba(overfitted["X"])
-    assert np.abs(after - before).max() > 0.01
-    assert np.allclose(after, model.predict_proba(overfitted["X"]))  # one epoch has no other

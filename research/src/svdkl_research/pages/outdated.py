@@ -1,12 +1,9 @@
 """Results that were trained with other defaults than today's."""
 
-from dataclasses import asdict
 from typing import Any
 
-from svdkl.estimators.options import training_config
 from svdkl_research.rivals import make_baseline, make_image_baseline
-from svdkl_research.rivals.image_networks import ImageClassifier
-from svdkl_research.rivals.networks import NetworkClassifier, NetworkRegressor
+from svdkl_research.rivals.networks import NetworkModel, training_numbers
 from svdkl_research.suites.results import Result
 from svdkl_research.suites.suite import Suite
 
@@ -26,6 +23,6 @@ def outdated(suite: Suite, result: Result) -> list[str] | None:
         model = make_image_baseline(result.model, result.dataset, suite.max_epochs)
     else:
         model = make_baseline(result.model, suite.kind, suite.paper_set(result.dataset))
-    assert isinstance(model, NetworkClassifier | NetworkRegressor | ImageClassifier)
-    now = asdict(training_config(model.estimator, result.metrics["n_fit"], held_out=True, seed=told["seed"]))
+    assert isinstance(model, NetworkModel)
+    now = training_numbers(model.options, suite.kind, result.metrics["n_fit"], told["seed"])
     return [name for name in sorted(told.keys() & now.keys()) if told[name] != now[name]]

@@ -80,8 +80,8 @@ def _unseen(dataset: str, by_model: ByModel) -> str:
     if dataset not in ELSEWHERE or not unseen:
         return ""
     return (
-        f"Not shown images of {ELSEWHERE[dataset]}: {', '.join(unseen)}; to measure that, delete their folders and run "
-        f"the suite again where that set is there."
+        f"Not shown images of {ELSEWHERE[dataset]}: {', '.join(unseen)}; to measure that, delete their lines in "
+        f"runs.jsonl and run the suite again where that set is there."
     )
 
 
@@ -101,7 +101,7 @@ def _outdated(suite: Suite, by_model: ByModel) -> str:
     if unknown:
         sentences.append(f"By an earlier version, which does not say with what numbers: {', '.join(unknown)}.")
     if sentences:
-        sentences.append("To repeat them, delete their folders and run the suite again.")
+        sentences.append("To repeat them, delete their lines in runs.jsonl and run the suite again.")
     return " ".join(sentences)
 
 

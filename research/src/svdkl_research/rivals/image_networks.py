@@ -1,8 +1,6 @@
 """The models of the package on images: a set's own network, and one budget for all models on a set."""
 
-import copy
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,12 +9,11 @@ import torch
 from torch import nn
 
 from svdkl.estimators.classifier import SVDKLClassifier
-from svdkl.estimators.options import has_head
 from svdkl.nets.convnet import AlexNet, CifarQuick, LeNet, ResNet
 from svdkl.nets.images import CropAndFlip, Standardise
 from svdkl_research.datasets.dataset import Inputs
 from svdkl_research.rivals.interface import ClassBaseline, Floats, Labels
-from svdkl_research.rivals.networks import NetworkClassifier
+from svdkl_research.rivals.networks import NetworkModel
 
 NETWORKS: dict[str, type[nn.Module]] = {
     "lenet": LeNet,
@@ -71,7 +68,7 @@ def build_network(budget: Budget, images: npt.NDArray[np.uint8], seed: int) -> n
     return nn.Sequential(*layers)
 
 
-class ImageClassifier(ClassBaseline):
+class ImageClassifier(NetworkModel, ClassBaseline):
     """SVDKLClassifier with the network and the budget of a set.
 
     Parameters
@@ -89,57 +86,32 @@ class ImageClassifier(ClassBaseline):
             raise ValueError(f"Expected a set of images out of {', '.join(BUDGETS)}, got {dataset!r}.")
         budget = BUDGETS[dataset]
         self.budget = replace(budget, epochs=min(budget.epochs, max_epochs or budget.epochs))
-        self.options = {
+        usual = {
             "max_iter": self.budget.epochs,
             "batch_size": self.budget.batch_size,
             "learning_rate_init": self.budget.rate,
             "alpha": self.budget.weight_decay,
-            **options,
         }
-        self.network = NetworkClassifier(**self.options)
-
-    @property
-    def estimator(self) -> SVDKLClassifier:
-        """The classifier that is trained."""
-        return self.network.estimator
-
-    def holding(self, estimator: SVDKLClassifier) -> "ImageClassifier":
-        """Return a copy that holds another, fitted classifier."""
-        result = copy.copy(self)
-        result.network = self.network.holding(estimator)
-        return result
+        self.estimator: SVDKLClassifier = SVDKLClassifier(**{**usual, **options})
 
     def fit(self, X: Inputs, y: Labels, X_held_out: Inputs, y_held_out: Labels, seed: int) -> None:
         """Train by the recipe, from initial weights that are the same for all recipes."""
-        self.network = NetworkClassifier(net=build_network(self.budget, X, seed), **self.options)
-        self.network.checkpoint, self.network.forks = self.checkpoint, self.forks
-        self.network.fit(X, y, X_held_out, y_held_out, seed)
+        self.estimator.set_params(net=build_network(self.budget, X, seed))
+        super().fit(X, y, X_held_out, y_held_out, seed)
 
     def predict_proba(self, X: Inputs) -> Floats:
         """Return the class probabilities of each row, shape (rows, C)."""
-        return self.network.predict_proba(X)
-
-    def to_scale(self) -> "ImageClassifier":
-        """Return a copy with the network of the epoch that scores best after temperature scaling."""
-        return self.holding(self.network.to_scale().estimator)
+        return self.estimator.predict_proba(X)
 
     def ood_scores(self, X: Inputs) -> dict[str, Floats]:
         """Return the doubt and, for models with GPs, their uncertainties."""
         scores = super().ood_scores(X)
-        if not has_head(self.estimator):
+        if not self.options.has_gps:
             return scores
         found = self.estimator.predict_uncertainty(X)
         return {**scores, "total": found.total, "epistemic": found.epistemic, "ood_score": found.ood_score}
 
     def settings(self) -> dict[str, Any]:
         """Return the budget, and the parameters of the classifier that do not describe the network."""
-        parameters = {name: value for name, value in self.network.settings().items() if name not in OF_TABLES}
+        parameters = {name: value for name, value in super().settings().items() if name not in OF_TABLES}
         return {**parameters, "budget": asdict(self.budget)}
-
-    def findings(self) -> dict[str, Any]:
-        """Return how the classifier was trained, with epochs and seconds of each stage."""
-        return self.network.findings()
-
-    def save_history(self, path: Path) -> None:
-        """Write all epochs, one JSON object a line."""
-        self.network.save_history(path)

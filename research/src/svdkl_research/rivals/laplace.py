@@ -18,10 +18,11 @@ import math
 import numpy as np
 import torch
 from scipy.optimize import minimize_scalar
-from torch import nn
 
+from svdkl.estimators.examples import encode
 from svdkl.shapes import Tensor
 from svdkl.training.batches import map_inputs
+from svdkl.training.linear_head import LinearHead
 from svdkl_research.datasets.dataset import Inputs
 from svdkl_research.rivals.image_networks import ImageClassifier
 from svdkl_research.rivals.interface import ClassBaseline, Floats, Labels, Refined
@@ -63,8 +64,9 @@ class LaplaceClassifier(Refined, ClassBaseline):
 
     def refine(self, X: Inputs, y: Labels, X_held_out: Inputs, y_held_out: Labels) -> None:
         """Fit the Gaussian to the rows that the network was fitted to."""
-        layer = self.network.estimator.model_.head.mixing
-        assert isinstance(layer, nn.Linear)
+        head = self.network.estimator.model_.head
+        assert isinstance(head, LinearHead)
+        layer = head.mixing
         self.weight = torch.cat([layer.weight, layer.bias[:, None]], 1).detach().cpu().double()
         values, self.directions = torch.linalg.eigh(gauss_newton(self._features(X), self.weight))
         self.curvatures = values.clamp(min=0)
@@ -99,9 +101,8 @@ class LaplaceClassifier(Refined, ClassBaseline):
         return (g / (1 + math.pi / 8 * variance).sqrt()).softmax(1)
 
     def _features(self, X: Inputs) -> Tensor:
-        encoder = self.network.estimator.encoder_
-        x = torch.from_numpy(np.ascontiguousarray(X)) if encoder is None else encoder.transform(X)
-        plain = self.network.estimator.model_.eval()
-        device = next(plain.parameters()).device
-        h = map_inputs(x, lambda block: plain.net(block.to(device)).cpu()).double()
+        fitted = self.network.estimator.fitted_
+        x, net = encode(fitted.encoder, fitted.read(X)), fitted.model.net.eval()
+        device = next(net.parameters()).device
+        h = map_inputs(x, lambda block: net(block.to(device)).cpu()).double()
         return torch.cat([h, h.new_ones(len(h), 1)], 1)

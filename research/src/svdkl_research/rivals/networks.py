@@ -9,89 +9,116 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from svdkl.estimators.building import training_config
 from svdkl.estimators.classifier import SVDKLClassifier
-from svdkl.estimators.keeping import Kept
-from svdkl.estimators.options import holds_out, training_config
+from svdkl.estimators.fitted import Fitted
+from svdkl.estimators.fitting import draw_seed, prepare_table
+from svdkl.estimators.options import Options
 from svdkl.estimators.regressor import SVDKLRegressor
-from svdkl_research.add_head import to_scale, watched
+from svdkl.estimators.targets import Classes, Reals
+from svdkl.tables.bins import Task
+from svdkl_research.add_head import fit_to_scale, with_head
 from svdkl_research.datasets.dataset import Inputs
-from svdkl_research.rivals.interface import ClassBaseline, Floats, Gaussian, Labels, RealBaseline
+from svdkl_research.forks import followed_by
+from svdkl_research.rivals.interface import Baseline, ClassBaseline, Floats, Gaussian, Labels, RealBaseline
 
-Own = TypeVar("Own", bound="_Recorded")
+Own = TypeVar("Own", bound="NetworkModel")
 
 
-class _Recorded:
-    """What is reported of an estimator beside its predictions."""
+class NetworkModel(Baseline):
+    """A network of svdkl, trained by one of the recipes.
+
+    Attributes
+    ----------
+    estimator
+        The classifier or regressor, which has the options and, after the training, the model.
+    scaled
+        The same fit with the network of the epoch that scores best after temperature scaling.
+    """
 
     estimator: SVDKLClassifier | SVDKLRegressor
+    scaled: Fitted
 
-    def holding(self: Own, estimator: Any) -> Own:
-        """The same with another estimator, which is fitted."""
+    @property
+    def options(self) -> Options:
+        """The estimator's parameters, checked."""
+        return Options.of(self.estimator.get_params(deep=False))
+
+    def fit(self, X: Inputs, y: Labels, X_held_out: Inputs, y_held_out: Labels, seed: int) -> None:
+        """Train by the recipe of the options."""
+        self.estimator.set_params(random_state=seed)
+        kind = Classes if isinstance(self.estimator, SVDKLClassifier) else Reals
+        given = prepare_table(self.options, kind, X, y, eval_set=(X_held_out, y_held_out))
+        fitted, self.scaled = fit_to_scale(given, self.checkpoint, followed_by(given, self.forks))
+        self.estimator = self.estimator.of(fitted)
+
+    def holding(self: Own, fitted: Fitted) -> Own:
+        """Return a copy that holds another fit."""
         result = copy.copy(self)
-        result.estimator = estimator
+        result.estimator, result.scaled = self.estimator.of(fitted), fitted
         return result
 
+    def to_scale(self: Own) -> Own:
+        """Return a copy with the network of the epoch that scores best after temperature scaling."""
+        return self.holding(self.scaled)
+
+    def with_gps(self: Own, X: Inputs, y: Labels, X_held_out: Inputs, y_held_out: Labels) -> Own:
+        """Return a copy with GPs on the features of the plain network, trained on the rows of its fit."""
+        plain = self.scaled if self.options.evidence else self.estimator.fitted_
+        return self.holding(with_head(plain, X, y, (X_held_out, y_held_out)))
+
     def settings(self) -> dict[str, Any]:
-        """All parameters of the estimator."""
+        """Return all parameters of the estimator."""
         return dict(self.estimator.get_params(deep=False))
 
     def findings(self) -> dict[str, Any]:
-        """What "auto" stood for, in the network and in its training; epochs and seconds of each stage, and the epoch
-        that it kept, 0 for what it started from.
+        """Return what "auto" stood for in network and training, and each stage's epochs, seconds and kept epoch.
+
+        A stage that kept the state it started from has kept epoch 0.
         """
-        estimator = self.estimator
+        fitted = self.estimator.fitted_
         stages: dict[str, dict[str, float]] = {}
-        for epoch in estimator.history_:
+        for epoch in fitted.history:
             stage = stages.setdefault(epoch.stage, {"epochs": 0, "seconds": 0.0, "kept": 0})
             stage["epochs"] += 1
             stage["seconds"] += epoch.seconds
             stage["kept"] = stage["epochs"] if epoch.kept else stage["kept"]
-        # As the estimator reads its parameters: fits here always come with validation rows.
-        rows, held_out = estimator.num_rows_seen_, holds_out(estimator)
-        training = asdict(training_config(estimator, rows, held_out, estimator._seed()))
-        network = {} if estimator.net is not None else {"network": estimator.network_options_}
+        options = fitted.options
+        training = training_numbers(options, fitted.targets.task, fitted.num_rows_seen, draw_seed(options))
+        network = {} if options.net is not None else {"network": fitted.network}
         return {**network, "training": training, "stages": stages}
 
     def save_history(self, path: Path) -> None:
-        """Write each epoch of each stage."""
+        """Write all epochs, one JSON object a line."""
         path.write_text("".join(json.dumps(asdict(epoch)) + "\n" for epoch in self.estimator.history_))
 
 
-class NetworkClassifier(_Recorded, ClassBaseline):
-    """The classifier with options of its own, everything else as the user gets it."""
+def training_numbers(options: Options, task: Task, num_rows: int, seed: int) -> dict[str, Any]:
+    """Return the numbers of a training with validation rows, those of its stages as ``evidence_steps`` and so on."""
+    numbers = asdict(training_config(options, task, num_rows, options.holds_out, seed))
+    for stage in ("warm_start", "evidence"):
+        numbers |= {f"{stage}_{name}": value for name, value in numbers.pop(f"{stage}_config").items()}
+    return numbers
+
+
+class NetworkClassifier(NetworkModel, ClassBaseline):
+    """SVDKLClassifier with some options; all others have their defaults."""
 
     def __init__(self, **options: Any) -> None:
-        self.options = options
         self.estimator: SVDKLClassifier = SVDKLClassifier(**options)
 
-    def fit(self, X: Inputs, y: Labels, X_held_out: Inputs, y_held_out: Labels, seed: int) -> None:
-        """Train by the recipe."""
-        self.estimator = watched(SVDKLClassifier(**self.options, random_state=seed))
-        kept = self.checkpoint if self.checkpoint is None else Kept(self.checkpoint, self.forks)
-        self.estimator.fit(X, y, eval_set=(X_held_out, y_held_out), checkpoint=kept)
-
     def predict_proba(self, X: Inputs) -> Floats:
-        """Class probabilities (rows, C)."""
-        return np.asarray(self.estimator.predict_proba(X))
-
-    def to_scale(self) -> "NetworkClassifier":
-        """The network of the epoch that is best after a temperature."""
-        return self.holding(to_scale(self.estimator))
+        """Return the class probabilities of each row, shape (rows, C)."""
+        return self.estimator.predict_proba(X)
 
 
-class NetworkRegressor(_Recorded, RealBaseline):
-    """The regressor with options of its own, everything else as the user gets it."""
+class NetworkRegressor(NetworkModel, RealBaseline):
+    """SVDKLRegressor with some options; all others have their defaults."""
 
     def __init__(self, **options: Any) -> None:
-        self.options = options
         self.estimator: SVDKLRegressor = SVDKLRegressor(**options)
 
-    def fit(self, X: pa.Table, y: Labels, X_held_out: pa.Table, y_held_out: Labels, seed: int) -> None:
-        """Train by the recipe."""
-        self.estimator = watched(SVDKLRegressor(**self.options, random_state=seed))
-        self.estimator.fit(X, y, eval_set=(X_held_out, y_held_out), checkpoint=self.checkpoint)
-
     def predict_distribution(self, X: pa.Table) -> Gaussian:
-        """Mean and standard deviation of the predictive distribution, noise included."""
+        """Return the predictive mean and standard deviation of each row, noise included."""
         mean, std = self.estimator.predict(X, return_std=True)
         return Gaussian(np.asarray(mean).reshape(-1), np.asarray(std).reshape(-1))

@@ -1,1 +1,1 @@
-"""All numbers of a report, computed from an estimator and test rows; nothing is drawn here."""
+"""All numbers of a report, computed from a fitted model and test rows; nothing is drawn here."""

@@ -11,19 +11,18 @@ from svdkl.report.words import ABSENT
 from svdkl.tables.column import Column
 from svdkl.tables.table import Table
 
-FEWEST_KEPT = 20  # rows that the end of a curve stands on,
-FEWEST_IN_BIN = 10  # and a point of a binned one
-BINS = 10
-SAME_ORDER = 0.999  # rank correlation
-
-MOST_ROWS = 10
-MOST_COLUMNS = 12
-SURE = 0.5  # a wrong prediction with less than that is not called sure
+FEWEST_KEPT = 20  # rows that the end of a curve stands on: of fewer, one mistake would move it by more than a twentieth
+FEWEST_IN_BIN = 10  # rows that a bin has, so that its error rate has an interval worth drawing
+BINS = 10  # tenths are easy to read
+SAME_ORDER = 0.999  # rank correlation from which two lines could not be told apart in a figure
+MOST_ROWS = 10  # lines of a table that is read whole
+MOST_COLUMNS = 12  # columns that fit beside the predictions on a wide page
+SURE = 0.5  # a wrong class of a smaller probability was no sure mistake
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Points of a line, with what it stands for."""
+    """The points of a line in a figure, and its name."""
 
     name: str
     x: Reals
@@ -32,7 +31,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Binned:
-    """Errors of the rows in bins of equal size, from the least doubtful to the most; each (bins,).
+    """Errors of rows in bins of equal size, from the least doubtful to the most, (bins,).
 
     ``low`` to ``high`` is a 95 % interval, ``expected`` the error that the model itself expects.
     """
@@ -44,7 +43,7 @@ class Binned:
 
 
 def errors(predictions: Predictions, target: int = 0) -> Reals:
-    """Of the rows in the figures: 1 where the class is wrong, or the squared error of a target."""
+    """Return the errors of the rows in figures: 1 where the class is wrong, or the squared error of a target."""
     rows = predictions.doubt.rows
     if isinstance(predictions, ClassPredictions):
         return (~predictions.correct[rows]).astype(np.float64)
@@ -52,7 +51,7 @@ def errors(predictions: Predictions, target: int = 0) -> Reals:
 
 
 def doubts(predictions: Predictions, target: int = 0) -> dict[str, Reals]:
-    """What rows can be sorted by; only the total one where both would put them into the same order."""
+    """Return the uncertainties that rows can be sorted by; the total one alone, where both give the same order."""
     doubt = predictions.doubt
     total, epistemic = _of_target(doubt.total, target), doubt.epistemic
     if epistemic is None:
@@ -62,7 +61,7 @@ def doubts(predictions: Predictions, target: int = 0) -> dict[str, Reals]:
 
 
 def rejection(predictions: Predictions, target: int = 0) -> list[Curve]:
-    """Accuracy or RMSE of the rows that are left when the most doubtful are set aside, and at best."""
+    """Follow accuracy or RMSE of the other rows while the most doubtful are set aside, and in the best order."""
     error = errors(predictions, target)
     by = {f"{name} uncertainty": values for name, values in doubts(predictions, target).items()}
     root = not isinstance(predictions, ClassPredictions)
@@ -70,7 +69,7 @@ def rejection(predictions: Predictions, target: int = 0) -> list[Curve]:
 
 
 def _rejected(name: str, error: Reals, doubt: Reals, root: bool) -> Curve:
-    """Rows of equal doubt are taken in the order of the table."""
+    """Set rows aside by falling doubt; rows of equal doubt go in the order of the table."""
     sorted_error = error[np.argsort(doubt, kind="stable")]
     kept = np.unique(np.linspace(min(FEWEST_KEPT, len(error)), len(error), 101).round().astype(np.int64))[::-1]
     mean = np.cumsum(sorted_error)[kept - 1] / kept
@@ -78,14 +77,14 @@ def _rejected(name: str, error: Reals, doubt: Reals, root: bool) -> Curve:
 
 
 def expected_errors(predictions: Predictions, target: int = 0) -> Reals:
-    """What the model says :func:`errors` are on average."""
+    """Return what the model expects :func:`errors` to be."""
     if isinstance(predictions, ClassPredictions):
         return 1 - predictions.probabilities[predictions.doubt.rows].max(1)
     return predictions.doubt.total[:, target] ** 2
 
 
 def binned(predictions: Predictions, doubt: Reals, target: int = 0) -> Binned:
-    """Error rates, or root mean squared errors, by a doubt."""
+    """Compute error rates, or root mean squared errors, in bins of a doubt."""
     error, expected = errors(predictions, target), expected_errors(predictions, target)
     parts = np.array_split(np.argsort(doubt, kind="stable"), max(1, min(BINS, len(error) // FEWEST_IN_BIN)))
     sizes = np.array([len(part) for part in parts])
@@ -98,7 +97,7 @@ def binned(predictions: Predictions, doubt: Reals, target: int = 0) -> Binned:
 
 
 def _wilson(share: Reals, n: Reals | np.ndarray[tuple[int], np.dtype[np.int64]]) -> tuple[Reals, Reals]:
-    """The interval of a share that stays within 0 and 1 and has a width also at their ends."""
+    """Wilson's 95 % interval of a share: it stays within 0 and 1 and has a width also there."""
     z = 1.96
     centre = (share + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z / (1 + z**2 / n) * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
@@ -106,7 +105,7 @@ def _wilson(share: Reals, n: Reals | np.ndarray[tuple[int], np.dtype[np.int64]])
 
 
 def _same_order(first: Reals, second: Reals) -> bool:
-    """Whether two doubts sort the rows alike, but for what rounding does to rows that are equal."""
+    """Tell whether two doubts sort the rows alike, but for the rounding of equal rows."""
     if np.ptp(first) == 0 or np.ptp(second) == 0:
         return True
     return bool(stats.spearmanr(first, second).statistic > SAME_ORDER)
@@ -126,27 +125,27 @@ class Cells:
 
 
 def most_doubtful(predictions: ClassPredictions | RealPredictions) -> Ints:
-    """Rows of the largest total uncertainty, of all targets together in units of their spread."""
+    """Find the rows of the largest total uncertainty; several targets are compared in units of their spread."""
     doubt = predictions.doubt
     total = doubt.total if isinstance(predictions, ClassPredictions) else _relative(doubt.total, predictions)
     return doubt.rows[np.argsort(-total, kind="stable")[:MOST_ROWS]]
 
 
 def surely_wrong(predictions: ClassPredictions) -> Ints:
-    """Rows of a wrong class, by falling probability."""
+    """Find the rows of a wrong class, by falling probability."""
     confidence = predictions.probabilities.max(1)
     wrong = np.flatnonzero(~predictions.correct & (confidence > SURE))
     return wrong[np.argsort(-confidence[wrong], kind="stable")[:MOST_ROWS]]
 
 
 def most_surprising(predictions: RealPredictions) -> Ints:
-    """Rows whose targets lie most predicted deviations away from the mean."""
+    """Find the rows whose targets lie most predicted deviations away from the mean."""
     surprise = deviations_away(predictions).max(1)
     return np.argsort(-surprise, kind="stable")[:MOST_ROWS]
 
 
 def deviations_away(predictions: RealPredictions) -> Reals:
-    """|y - mean| / deviation, (N, targets)."""
+    """Return |y - mean| / deviation of each row, (N, targets)."""
     return np.abs(predictions.values - predictions.mean) / predictions.std
 
 

@@ -10,14 +10,14 @@ from svdkl.report.facts.predictions import INTERVAL, ClassPredictions, Predictio
 from svdkl.report.facts.scores import Score, calibration_error_by_chance
 from svdkl.report.words import count, label, listed, number, share
 
-FEW_ROWS = 30  # of a class, below which what is said of it rests on chance
-SMALL_TEST = 200
-USUAL = 0.99  # of training rows, whose out-of-distribution scores are those of rows like them
-SET_ASIDE = 0.1
+FEW_ROWS = 30  # rows of a class: of fewer, its recall may have a 95 % interval wider than a third
+SMALL_TEST = 200  # rows: of fewer, an accuracy has a 95 % interval of several points
+USUAL = 0.99  # share of training rows whose out-of-distribution scores count as usual
+SET_ASIDE = 0.1  # share of the rows that a person could look at
 
 
 def class_findings(predictions: ClassPredictions, scores: dict[str, Score]) -> list[str]:
-    """What the metrics of a classifier mean."""
+    """Say what the metrics of a classifier mean."""
     accuracy, nlp = scores["accuracy"], scores["negative_log_probability"]
     ece = scores["expected_calibration_error"].value
     rows = len(predictions.labels)
@@ -44,7 +44,7 @@ def class_findings(predictions: ClassPredictions, scores: dict[str, Score]) -> l
 
 
 def real_findings(predictions: RealPredictions, scores: list[dict[str, Score]]) -> list[str]:
-    """What the metrics of a regressor mean, target by target."""
+    """Say what the metrics of a regressor mean, target by target."""
     found = []
     for place, (name, by_name) in enumerate(zip(predictions.targets, scores, strict=True)):
         rmse, covered = by_name["rmse"], by_name["interval_coverage"]
@@ -73,7 +73,7 @@ def real_findings(predictions: RealPredictions, scores: list[dict[str, Score]]) 
 
 
 def limits(predictions: Predictions, columns: list[ColumnFacts]) -> list[str]:
-    """What not to rely on."""
+    """Say what not to rely on."""
     rows = len(predictions.doubt.rows)
     total = len(predictions.labels if isinstance(predictions, ClassPredictions) else predictions.values)
     found = []

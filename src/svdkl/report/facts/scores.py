@@ -1,14 +1,9 @@
-"""Which classes are taken for which.
-
-Whether probabilities and intervals mean what they say.
-
-Metrics with bootstrap intervals, beside those of a prediction that knows nothing of a row.
-"""
+"""Metrics with bootstrap intervals and baselines, calibration of probabilities and intervals, and confused classes."""
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,34 +19,33 @@ from svdkl.metrics import (
 )
 from svdkl.report.facts.predictions import INTERVAL, ClassPredictions, Ints, RealPredictions, Reals
 
-BINS = 10  # of one class's probability
-LEVELS = np.append(np.arange(1, 20) / 20, 0.99)
-CHANCE_DRAWS = 100
-
-RESAMPLES = 200
-RESAMPLED_ROWS = 5_000  # of a resample, at most; its spread is then scaled to that of all rows
+BINS = 10  # bins of one class's probability: with more, many hold few rows
+LEVELS = np.append(np.arange(1, 20) / 20, 0.99)  # levels of intervals: steps of 5 %, and one near all rows
+CHANCE_DRAWS = 100  # draws of all outcomes: enough for their 95th percentile
+RESAMPLES = 200  # tables of the bootstrap: its 95 % interval then has five of them beyond either end
+RESAMPLED_ROWS = 5_000  # rows of a resample, at most: its spread is scaled to all rows, and a page is done in seconds
 
 Evaluate = Callable[[np.ndarray[tuple[int], np.dtype[np.int64]]], dict[str, float]]
 
 
 class Confusion(NamedTuple):
-    """How many rows of one class are taken for another."""
+    """How many rows of one class are taken for another, and their share of the true class."""
 
     truth: int
     prediction: int
     rows: int
-    share: float  # of the rows of the true class
+    share: float
 
 
 def confusion_matrix(predictions: ClassPredictions) -> Ints:
-    """Rows of each true class (first axis) by predicted class, (C, C)."""
+    """Count the rows of each true class (first axis) by predicted class, (C, C)."""
     size = len(predictions.classes)
     pairs = predictions.labels * size + predictions.chosen
     return np.bincount(pairs, minlength=size * size).reshape(size, size)
 
 
 def frequent_confusions(matrix: Ints, most: int = 8) -> list[Confusion]:
-    """The pairs of classes that most rows are confused in."""
+    """Find the pairs of classes that most rows are confused in."""
     wrong = matrix - np.diag(np.diag(matrix))
     places = np.argsort(-wrong, axis=None, kind="stable")[:most]
     pairs = [divmod(int(place), len(matrix)) for place in places]
@@ -75,13 +69,13 @@ class Reliability:
 
 
 def top_label(predictions: ClassPredictions) -> Reliability:
-    """Of the most probable class, in the bins of the expected calibration error."""
+    """Compare confidence with accuracy, in the bins of the expected calibration error."""
     curve = reliability_curve(predictions.probabilities, predictions.labels)
     return _with_chance(curve.confidence, curve.accuracy, curve.counts)
 
 
 def of_class(predictions: ClassPredictions, place: int) -> Reliability:
-    """Of the probability of one class."""
+    """Compare the probability of one class with its share of the rows."""
     p = predictions.probabilities[:, place]
     hits = (predictions.labels == place).astype(np.float64)
     bins = np.minimum((p * BINS).astype(np.int64), BINS - 1)
@@ -93,9 +87,9 @@ def of_class(predictions: ClassPredictions, place: int) -> Reliability:
 
 
 def calibration_error_by_chance(predictions: ClassPredictions) -> float:
-    """The expected calibration error that true probabilities stay below with probability 0.95 on so many rows.
+    """Return the expected calibration error that true probabilities would stay below with probability 0.95.
 
-    Even they show an error on few rows, since outcomes are random.
+    Even true probabilities show an error on a table, since outcomes are random.
     """
     rows = predictions.doubt.rows
     p = predictions.probabilities[rows]
@@ -109,7 +103,7 @@ def calibration_error_by_chance(predictions: ClassPredictions) -> float:
 
 
 def coverage(predictions: RealPredictions, target: int) -> Reliability:
-    """How many targets lie within central intervals of each probability."""
+    """Count how many targets lie within central intervals of each level."""
     levels = predictions.levels[:, target]
     observed = (levels[:, None] <= LEVELS).mean(0)
     return _with_chance(LEVELS, observed, np.full(len(LEVELS), float(len(levels))))
@@ -122,8 +116,8 @@ def _with_chance(predicted: Reals, observed: Reals, counts: Reals) -> Reliabilit
     return Reliability(predicted, observed, low, high, counts)
 
 
-def chance_band(p: Reals, counts: npt.NDArray[Any]) -> tuple[Reals, Reals]:
-    """Where the share of hits among so many rows lies with probability 0.95, if each is one with probability p."""
+def chance_band(p: Reals, counts: npt.NDArray[np.float64]) -> tuple[Reals, Reals]:
+    """Return where the share of hits lies with probability 0.95, if each of so many rows is one with probability p."""
     n, p = np.round(counts), np.clip(p, 0, 1)
     return stats.binom.ppf(0.025, n, p) / n, stats.binom.ppf(0.975, n, p) / n
 
@@ -140,7 +134,7 @@ class Score:
 
 
 def class_scores(predictions: ClassPredictions) -> list[Score]:
-    """All metrics of class probabilities. The baseline gives every row the shares of the classes among the rows."""
+    """Compute all metrics of class probabilities; the baseline gives every row the shares of the classes."""
     p, labels = predictions.probabilities, predictions.labels
     shares = np.bincount(labels, minlength=p.shape[1]) / len(labels)
     baseline = evaluate_classification(np.broadcast_to(shares, p.shape), labels)
@@ -148,14 +142,14 @@ def class_scores(predictions: ClassPredictions) -> list[Score]:
 
 
 def real_scores(predictions: RealPredictions, target: int) -> list[Score]:
-    """All metrics of one target. The baseline gives every row the mean and the deviation of the rows' targets."""
+    """Compute all metrics of one target; the baseline gives every row the mean and deviation of the targets."""
     y, mean, std, level = (
         part[:, target] for part in (predictions.values, predictions.mean, predictions.std, predictions.levels)
     )
 
     def evaluate(rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> dict[str, float]:
         scores = evaluate_regression(mean[rows], std[rows], y[rows])
-        # The predicted interval itself, which need not be a Gaussian's.
+        # We count by the predicted interval itself, which need not be a Gaussian's.
         return scores | {"interval_coverage": float((level[rows] <= INTERVAL).mean())}
 
     spread = float(y.std())
@@ -172,7 +166,7 @@ def _scores(evaluate: Evaluate, baseline: dict[str, float], num_rows: int) -> li
 
 
 def _intervals(evaluate: Evaluate, values: dict[str, float], num_rows: int) -> dict[str, tuple[float, float]]:
-    """Percentiles of the metrics of resamples, moved so that their mean is the metric itself.
+    """Return percentiles of the metrics of resamples, moved so that their mean is the metric itself.
 
     Some metrics, such as calibration errors, are larger on every resample than on the rows: repeated rows look like
     miscalibration. Only the spread of the resamples is of interest.
@@ -199,6 +193,6 @@ def _interval(metric: Metric, value: float, resampled: Reals, scale: float) -> t
 
 
 def _range(metric: Metric) -> tuple[float, float]:
-    """The values that a metric can take."""
+    """Return the least and the largest value that a metric can take."""
     highest = {"share": 1.0, "probability": 1.0, "squared probability": 2.0}.get(metric.unit, math.inf)
     return (-math.inf if metric.name == "gaussian_nlpd" else 0.0), highest

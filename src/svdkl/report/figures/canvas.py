@@ -1,9 +1,8 @@
-"""Where figures are drawn: matplotlib's objects without its global state, and SVG that takes its colours from the page.
+"""A canvas for figures: matplotlib without its global state, and SVG that takes its colours from the page.
 
 Colours are drawn as placeholders, which the SVG names as variables of the style sheet, so that one figure is right on a
-light and on a dark page. Text stays text, in the page's own font.
-
-Colours of heat maps: more or less opaque, so that the page shows through where a value is small.
+light and on a dark page. Text stays text, in the page's own font. The colours of heat maps are more or less opaque, so
+that the page shows through where a value is small.
 """
 
 import io
@@ -69,9 +68,9 @@ STYLE: dict[Any, Any] = {
 
 NO_METADATA = {"Creator": None, "Date": None, "Format": None, "Type": None}
 
-_one_at_a_time = threading.RLock()  # matplotlib's parameters belong to the whole process
+_one_at_a_time = threading.RLock()  # matplotlib's parameters belong to the whole program
 
-# Of medium lightness, since pixels cannot change with the page.
+# Pixels cannot change with the page, so these have a medium lightness that shows on light and dark ones.
 POSITIVE, NEGATIVE = (37, 99, 235), (234, 88, 12)
 
 Shades = npt.NDArray[np.uint8]
@@ -80,14 +79,14 @@ Shades = npt.NDArray[np.uint8]
 class Canvas:
     """An empty figure, measured in pixels of the page, to draw on in a with block; afterwards it is there as SVG.
 
-    Within the block the style of the calling program does not count, and after it that is as it was.
+    Within the block the calling program's own style does not count; after the block it is as it was before.
 
     Attributes
     ----------
     figure
-        matplotlib's.
+        The figure of matplotlib to draw on.
     svg
-        An element of an HTML page, once the block has ended.
+        The element of an HTML page, once the block has ended.
     """
 
     figure: Figure
@@ -122,7 +121,7 @@ def percent_axis(axes: Axes, which: str) -> None:
 
 
 def plain_log_axis(axes: Axes, which: str) -> None:
-    """A logarithmic axis "x" or "y" with plain numbers."""
+    """Make the axis "x" or "y" logarithmic, with plain numbers."""
     (axes.set_xscale if which == "x" else axes.set_yscale)("log")
     axis = axes.xaxis if which == "x" else axes.yaxis
     axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
@@ -131,14 +130,14 @@ def plain_log_axis(axes: Axes, which: str) -> None:
 
 
 def bare(axes: Axes) -> None:
-    """No lines around or behind an image."""
+    """Remove the lines around and behind an image."""
     axes.grid(False)
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
 
 
 def _svg(figure: Figure) -> str:
-    """The figure as an element of an HTML page."""
+    """Return the figure as an element of an HTML page."""
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", transparent=True, metadata=NO_METADATA)
     text = buffer.getvalue()
@@ -156,7 +155,7 @@ def _svg(figure: Figure) -> str:
 
 
 def _tag(tag: str, used: set[str]) -> str:
-    """One tag, as short as it can be, with the page's font and colours."""
+    """Shorten a tag, and give it the page's font and colours."""
     # Only what is referred to keeps its name; all names of all figures share one page.
     tag = re.sub(r' id="([^"]*)"', lambda match: match[0] if match[1] in used else "", tag)
     tag = re.sub(r' transform="rotate\(-?0 [^"]*"', "", tag).replace("xlink:href", "href")
@@ -168,18 +167,18 @@ def _tag(tag: str, used: set[str]) -> str:
 
 
 def _rounded(attribute: str) -> str:
-    """Coordinates to a hundredth of a pixel."""
+    """Round coordinates to a hundredth of a pixel."""
     shorter = re.sub(r"-?\d+\.\d{3,}", lambda match: f"{float(match[0]):.2f}".rstrip("0").rstrip("."), attribute)
     return re.sub(r"\s+", " ", shorter)
 
 
 def sequential(share: npt.NDArray[np.float64]) -> Shades:
-    """From nothing at 0 to a full colour at 1, (..., 4)."""
+    """Shade shares, from nothing at 0 to a full colour at 1, (..., 4)."""
     return _coloured(np.broadcast_to(np.array(POSITIVE), (*share.shape, 3)), share)
 
 
 def diverging(share: npt.NDArray[np.float64]) -> Shades:
-    """From one colour at -1 through nothing to another at 1, (..., 4)."""
+    """Shade shares, from one colour at -1 through nothing to another at 1, (..., 4)."""
     colour = np.where(share[..., None] < 0, np.array(NEGATIVE), np.array(POSITIVE))
     return _coloured(colour, np.abs(share))
 

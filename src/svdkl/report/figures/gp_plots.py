@@ -1,13 +1,4 @@
-"""One learned function, with its uncertainty.
-
-How the test rows lie on the lattices of the Gaussian processes.
-
-Prior deviations and lengthscales of all Gaussian processes.
-
-A covariance matrix between rows that are sorted by class or target.
-
-The mixing matrix A: which Gaussian process pushes which output, and which way.
-"""
+"""Drawings of the Gaussian processes: functions, use of their grids, hyperparameters, covariances, mixing matrix."""
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +20,7 @@ Reals = npt.NDArray[np.float64]
 
 
 def function(feature: Reals, mean: Reals, std: Reals, rows: Reals, title: str, x_label: str, y_label: str) -> str:
-    """The mean with a band of two deviations; columns at the bottom show where the rows lie."""
+    """Draw a mean with a band of two deviations; columns at the bottom show where the rows lie."""
     with Canvas(325, 250) as canvas:
         axes = canvas.figure.add_subplot()
         axes.fill_between(feature, mean - 2 * std, mean + 2 * std, color=BLUE, alpha=0.2)
@@ -45,7 +36,7 @@ def function(feature: Reals, mean: Reals, std: Reals, rows: Reals, title: str, x
 
 
 def grid_use(shares: list[npt.NDArray[np.float64]], gps: list[int]) -> str:
-    """One row a GP, one column a cell; darker cells hold more rows. Each GP's fullest cell has the full colour."""
+    """Draw a row for each GP and a column for each cell; the more rows of the table a cell holds, the darker it is."""
     cells = max(map(len, shares))
     image = np.full((len(gps), cells), np.nan)
     for row, share in zip(image, shares):
@@ -61,7 +52,7 @@ def grid_use(shares: list[npt.NDArray[np.float64]], gps: list[int]) -> str:
 
 
 def hyperparameters(deviations: Reals, lengthscales: Reals, gps: list[int]) -> str:
-    """One column a GP, by falling influence; several dots where a GP has several axes."""
+    """Draw a column for each GP, by falling influence, with several dots where a GP has several axes."""
     some = bool(np.isfinite(lengthscales).any())
     with Canvas(float(np.clip(15 * len(gps), 260, 800)) + 90, 330 if some else 190) as canvas:
         axes = canvas.figure.subplots(2 if some else 1, 1, squeeze=False)[:, 0]
@@ -84,7 +75,7 @@ def hyperparameters(deviations: Reals, lengthscales: Reals, gps: list[int]) -> s
 
 
 def kernel(matrix: npt.NDArray[np.float64], groups: list[tuple[str, int]], title: str, x_label: str) -> str:
-    """From nothing at the smallest covariance to blue at the largest; where some are negative, those are orange.
+    """Draw a covariance matrix between sorted rows, blue where it is large and orange where it is negative.
 
     Groups are named runs of rows, with their sizes.
     """
@@ -117,7 +108,7 @@ def _shades(matrix: npt.NDArray[np.float64]) -> Shades:
 
 
 def mixing(weights: npt.NDArray[np.float64], outputs: list[str], gps: list[int], x_label: str) -> str:
-    """Outputs (rows) by GPs (columns); blue is positive, orange negative, strong colours are large weights."""
+    """Draw the mixing matrix A, outputs by GPs: blue is positive, orange negative, strong colours are large weights."""
     longest = max(map(len, outputs))
     num_outputs, num_gps = weights.shape
     width = float(np.clip(14.5 * num_gps, 260, 800)) + 40 + 5.5 * longest

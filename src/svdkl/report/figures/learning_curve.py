@@ -8,16 +8,16 @@ from svdkl.report.figures.canvas import BLUE, INK, MUTED, ORANGE, Canvas, plain_
 
 Reals = npt.NDArray[np.float64]
 
-WIDE = 10.0  # from so many times the smallest loss on, the largest would press the others flat
+WIDE = 10.0  # a largest loss of more than ten times the smallest would press the others flat
 
 
 def learning(stages: list[str], train_loss: Reals, held_out: Reals, scaled: Reals | None = None) -> str:
-    """One point an epoch; a line between stages, whose losses are not the same thing.
+    """Draw a point for each epoch, with a line between stages, whose losses do not compare.
 
     Parameters
     ----------
     scaled
-        The held-out losses after the best temperature, of classes.
+        The held-out losses after the best temperature, for classes.
     """
     with Canvas(600, 320) as canvas:
         axes = canvas.figure.add_subplot()

@@ -1,35 +1,22 @@
-"""Which classes are taken for which, as a heat map.
-
-Predicted against observed shares: probabilities of classes, or levels of intervals.
-
-Errors of a real target against its prediction, with the deviations that the model expects.
-
-Quality of the rows that are left when doubtful ones are set aside.
-
-Errors of rows in bins of uncertainty, observed and expected.
-"""
+"""Drawings of the predictions' quality: confusions, calibration, errors, and what uncertainty is worth."""
 
 import numpy as np
 import numpy.typing as npt
 
 from svdkl.report.figures.canvas import BLUE, INK, MUTED, ORANGE, RULE, Canvas, bare, percent_axis, sequential
 
-WRITTEN = 12  # classes up to which the cells hold numbers,
-NAMED = 40  # and the axes names
-
 Reals = npt.NDArray[np.float64]
 
-
-POINTS = 1000  # drawn at most
-BANDS = 24
-
-
+WRITTEN = 12  # classes of a confusion matrix whose cells are wide enough for numbers
+NAMED = 40  # classes of a confusion matrix whose names do not overlap
+POINTS = 1000  # dots: more would hide each other and make the page heavy
+BANDS = 24  # steps of the band of expected deviations, which then looks smooth
 COLOURS = {"total uncertainty": BLUE, "epistemic uncertainty": ORANGE}
 WIDTHS = {"total uncertainty": 3.5, "epistemic uncertainty": 1.6}  # so that one line on another leaves both visible
 
 
 def confusion(matrix: npt.NDArray[np.int64], classes: list[str]) -> str:
-    """Shades are shares of the true class's rows; numbers are rows."""
+    """Draw which classes are taken for which: shades are shares of the true class, numbers count rows."""
     size = len(classes)
     named = size <= NAMED
     longest = max(map(len, classes)) if named else 0
@@ -63,7 +50,7 @@ def reliability(
     x_label: str,
     y_label: str,
 ) -> str:
-    """Points on the diagonal are calibrated; bars show what chance allows; with counts, columns show where rows are."""
+    """Draw observed against predicted shares, with bars of what chance allows and, if given, columns of the counts."""
     with Canvas(330, 360 if counts is not None else 320) as canvas:
         if counts is None:
             axes = canvas.figure.add_subplot()
@@ -91,7 +78,7 @@ def reliability(
 
 
 def residuals(mean: Reals, residual: Reals, std: Reals, title: str, unit: str) -> str:
-    """Nearly all points should lie within the band of two predicted deviations."""
+    """Draw errors against predictions, with a band of two predicted deviations, which should hold nearly all."""
     with Canvas(480, 360) as canvas:
         axes = canvas.figure.add_subplot()
         order = np.argsort(mean, kind="stable")
@@ -112,7 +99,7 @@ def residuals(mean: Reals, residual: Reals, std: Reals, title: str, unit: str) -
 
 
 def rejection(curves: list[tuple[str, Reals, Reals]], y_label: str, shares: bool, title: str = "") -> str:
-    """Lines that rise (accuracy) or fall (errors) mean that doubt points at mistakes; the level line is chance."""
+    """Draw the quality of the rest as doubtful rows are set aside; the level line is chance."""
     with Canvas(480, 370) as canvas:
         axes = canvas.figure.add_subplot()
         start = float(curves[0][2][0])
@@ -144,7 +131,7 @@ def rejection(curves: list[tuple[str, Reals, Reals]], y_label: str, shares: bool
 def errors_by_doubt(
     error: Reals, low: Reals, high: Reals, expected: Reals, x_label: str, y_label: str, shares: bool
 ) -> str:
-    """Columns should rise from left to right, and end at the dashes, which the model expects."""
+    """Draw observed errors as columns, by rising uncertainty, with dashes where the model expects them to end."""
     with Canvas(430, 330) as canvas:
         axes = canvas.figure.add_subplot()
         width = 1 / len(error)

@@ -20,7 +20,7 @@ def title(facts: Facts) -> str:
 def subtitle(facts: Facts) -> str:
     """Return one line on the model and the rows."""
     kind = "classifier" if isinstance(facts.predictions, ClassPredictions) else "regressor"
-    rows = count(_num_rows(facts), "test row")
+    rows = count(facts.rows.num_rows, "test row")
     source = f" · {label(facts.run['data'], 80)}" if "data" in facts.run else ""
     return f"{facts.fitted.targets.estimator}, a {kind} · {rows}{source}"
 
@@ -90,8 +90,3 @@ def _cards(chosen: list[tuple[str, Score]]) -> str:
             f'<span class="note">baseline {text(shown(score, score.baseline))}</span></div>'
         )
     return f'<div class="cards">{"".join(parts)}</div>'
-
-
-def _num_rows(facts: Facts) -> int:
-    predictions = facts.predictions
-    return len(predictions.labels if isinstance(predictions, ClassPredictions) else predictions.values)

@@ -9,12 +9,12 @@ from svdkl.report.figures.quality_plots import POINTS, confusion, reliability, r
 from svdkl.report.html import Panel, Section, bullets, figure, paragraph, scores, table
 from svdkl.report.words import count, label, number, share
 
-FEW_CLASSES = 6  # up to which each has a reliability diagram of its own
-MOST_TARGETS = 6  # that are drawn
+FEW_CLASSES = 6  # classes that can each have a reliability diagram of their own: two lines of panels
+MOST_TARGETS = 6  # targets that are drawn: two lines of panels
 
 
 def metrics(facts: Facts) -> Section:
-    """All metrics, with interval and baseline."""
+    """Show all metrics, with interval and baseline."""
     predictions = facts.predictions
     if isinstance(predictions, ClassPredictions):
         body = scores(list(facts.scores[0].values()))
@@ -37,7 +37,7 @@ def metrics(facts: Facts) -> Section:
 
 
 def meaning(facts: Facts) -> Section:
-    """The metrics in words."""
+    """Put the metrics into words."""
     predictions = facts.predictions
     if isinstance(predictions, ClassPredictions):
         found = class_findings(predictions, facts.scores[0])
@@ -47,7 +47,7 @@ def meaning(facts: Facts) -> Section:
 
 
 def calibration(facts: Facts) -> Section:
-    """Whether probabilities or intervals mean what they say."""
+    """Show whether probabilities or intervals mean what they say."""
     predictions = facts.predictions
     if isinstance(predictions, ClassPredictions):
         return Section("calibration", "Calibration", _reliability(predictions))
@@ -70,7 +70,7 @@ def calibration(facts: Facts) -> Section:
 
 
 def mistakes(facts: Facts) -> Section:
-    """Where the predictions are wrong."""
+    """Show where the predictions are wrong."""
     predictions = facts.predictions
     body = _confusion(predictions) if isinstance(predictions, ClassPredictions) else _residuals(predictions)
     return Section("errors", "Errors", body)

@@ -1,20 +1,18 @@
 """Single test rows worth a look."""
 
-import numpy as np
-
 from svdkl.report.facts.all_facts import Facts
 from svdkl.report.facts.doubt import cells, deviations_away, most_doubtful, most_surprising, surely_wrong
-from svdkl.report.facts.predictions import ClassPredictions, Ints, RealPredictions
+from svdkl.report.facts.predictions import ClassPredictions, Ints, RealPredictions, entropy
 from svdkl.report.html import Section, heading, paragraph, table
 from svdkl.report.thumbnails import numbered
 from svdkl.report.words import count, label, number, share
 from svdkl.tables.table import Table
 
-MOST_TARGETS = 3
+MOST_TARGETS = 3  # targets of four columns each that fit into a table
 
 
 def notable_rows(facts: Facts) -> Section:
-    """The most doubtful rows, and those in which the model was sure and wrong."""
+    """Show the most doubtful rows, and rows in which the model was sure and wrong."""
     predictions = facts.predictions
     doubtful = paragraph("Rows are counted from 0, in the order of the test table.")
     doubtful += heading("Most uncertain rows") + _table(facts, most_doubtful(predictions))
@@ -59,7 +57,6 @@ def _table(facts: Facts, rows: Ints) -> str:
 def _class_cells(predictions: ClassPredictions, rows: Ints) -> tuple[list[str], list[list[str]], list[int]]:
     p = predictions.probabilities[rows]
     chosen, truth = predictions.chosen[rows], predictions.labels[rows]
-    entropy = -(p * np.log(np.maximum(p, 1e-300))).sum(1)
     lines = [
         [
             label(predictions.classes[said]),
@@ -68,7 +65,7 @@ def _class_cells(predictions: ClassPredictions, rows: Ints) -> tuple[list[str], 
             share(float(one[true])),
             number(float(doubt)),
         ]
-        for one, said, true, doubt in zip(p, chosen, truth, entropy)
+        for one, said, true, doubt in zip(p, chosen, truth, entropy(p))
     ]
     return ["Prediction", "Its probability", "Truth", "Its probability", "Uncertainty (nats)"], lines, [2, 4, 5]
 

@@ -19,11 +19,11 @@ PLURALS = {
     "time": "times",
     "ignored": "ignored",
 }
-MOST_LISTED = 20  # columns and classes that are shown unfolded
+MOST_LISTED = 20  # columns or classes: longer tables are folded, so that a page can be skimmed
 
 
 def data(facts: Facts) -> Section:
-    """Target and columns, as the model understands them."""
+    """Show the target and the columns, as the model understands them."""
     body = _classes(facts.predictions) if isinstance(facts.predictions, ClassPredictions) else _targets(facts)
     if not facts.columns:
         shape = " × ".join(map(str, facts.fitted.columns.shape or ()))
@@ -48,7 +48,7 @@ def data(facts: Facts) -> Section:
 
 
 def training(facts: Facts) -> Section:
-    """The model, its options, and its learning curves."""
+    """Show the model, its options, and its learning curves."""
     body = pairs(describe_model(facts.fitted)) + folded("All options", pairs(options(facts.fitted)))
     history = facts.fitted.history
     if history:
@@ -78,7 +78,7 @@ def training(facts: Facts) -> Section:
 
 
 def provenance(facts: Facts) -> Section:
-    """Where model and page come from."""
+    """Say where the model and the page come from."""
     body = ""
     if facts.run:
         body += heading("Training run") + pairs({str(name): plain(value) for name, value in facts.run.items()})

@@ -11,7 +11,7 @@ from svdkl.report.words import label, number, share
 
 
 def uncertainty(facts: Facts) -> Section:
-    """Quality by what is set aside, and errors by doubt."""
+    """Show the quality by the share of rows that is set aside, and errors by doubt."""
     return Section("uncertainty", "Uncertainty", _rejection(facts) + _errors(facts) + _parts(facts))
 
 
