@@ -3,7 +3,7 @@
 Predictions go row by row: a row has the same bits whatever other rows are asked for at the same time.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -210,15 +210,16 @@ class Fitted:
 @torch.inference_mode()
 def _in_equal_parts(
     function: Callable[..., Sequence[Tensor]], model: SVDKL, tensors: list[Tensor]
-) -> Iterator[list[Array]]:
-    """Call a function on :data:`ROWS_AT_ONCE` rows at a time and give what it returns for them, as float64.
+) -> list[list[Array]]:
+    """Call a function on :data:`ROWS_AT_ONCE` rows at a time and list what it gives for them, as float64.
 
     The last part is filled up with copies of its last row.
     """
-    device = next(model.parameters()).device
+    device, parts = next(model.parameters()).device, []
     for part in zip(*(tensor.split(ROWS_AT_ONCE) for tensor in tensors), strict=True):
         size = len(part[0])
         if size < ROWS_AT_ONCE:
             part = tuple(torch.cat([t, t[-1:].expand(ROWS_AT_ONCE - size, *t.shape[1:])]) for t in part)
         results = function(*(tensor.to(device) for tensor in part))
-        yield [result[:size].cpu().double().contiguous().numpy() for result in results]
+        parts.append([result[:size].cpu().double().contiguous().numpy() for result in results])
+    return parts
