@@ -106,7 +106,7 @@ def test_classifiers_come_back_bit_for_bit(recipe, gps, tmp_path):
     assert again.feature_names_in_.tolist() == ["size", "sign", "other"]
     assert (again.n_iter_, again.loss_, again.history_) == (model.n_iter_, model.loss_, model.history_)
     again.partial_fit(X, labels)  # and can go on learning
-    assert again.num_rows_seen_ == model.num_rows_seen_ + 150
+    assert again.fitted_.num_rows_seen == model.fitted_.num_rows_seen + 150
 
 
 @pytest.mark.parametrize("likelihood", ["gaussian", "student_t", "negative_binomial"])

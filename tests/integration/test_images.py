@@ -8,7 +8,7 @@ from refusals import refused
 from torch import nn
 
 from svdkl import SVDKLClassifier
-from svdkl.estimators.examples import order_of_content, read_numbers
+from svdkl.estimators.examples import Examples, NumberRows, read_inputs
 from svdkl.nets.convnet import LeNet, ResNet
 from svdkl.nets.images import CropAndFlip, Standardise
 
@@ -24,7 +24,7 @@ def test_bytes_stay_bytes_for_a_network_that_reads_them():
     X, y = digits(16)
     X, y = X[:200], y[:200]
     model = SVDKLClassifier(net=small_net(X), **TINY).fit(X, y)
-    assert read_numbers(model, X, reset=False).dtype == np.uint8
+    assert model.fitted_.read(X).array.dtype == np.uint8
     p = model.predict_proba(X)
     np.testing.assert_allclose(p.sum(1), 1, atol=1e-9)
     # The same numbers in other types and in memory that may not be written to are the same images.
@@ -32,7 +32,7 @@ def test_bytes_stay_bytes_for_a_network_that_reads_them():
     frozen.flags.writeable = False
     for same in (X.astype(np.float64), frozen, X[::-1][::-1]):
         np.testing.assert_array_equal(model.predict_proba(same), p)
-    assert read_numbers(SVDKLClassifier(net=nn.Flatten()), X, reset=True).dtype == np.float32
+    assert read_inputs(X, nn.Flatten(), "SVDKLClassifier")[0].array.dtype == np.float32
     refused(lambda: model.predict(X[:, :, :8]), "(1, 16, 16)", "(1, 8, 16)")
 
 
@@ -40,8 +40,8 @@ def test_images_may_come_in_any_order():
     X, y = digits(16)
     X, y = X[:150], y[:150]
     shuffled = np.random.default_rng(0).permutation(150)
-    ordered = [X[rows][order_of_content(X[rows], y[rows])] for rows in (slice(None), shuffled)]
-    np.testing.assert_array_equal(*ordered)
+    given = [Examples(NumberRows(X[rows]), y[rows]) for rows in (slice(None), shuffled)]
+    np.testing.assert_array_equal(*(examples.in_order_of_content().X.array for examples in given))
     first, other = (SVDKLClassifier(net=small_net(X), **TINY).fit(X[rows], y[rows]) for rows in (slice(None), shuffled))
     np.testing.assert_array_equal(first.predict_proba(X), other.predict_proba(X))
 

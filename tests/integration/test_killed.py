@@ -19,7 +19,7 @@ import pytest
 KILLS = int(os.environ.get("SVDKL_KILLS", "2"))
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 ENVIRONMENT.pop("SVDKL_DATA", None)
-OPTIONS = "--hidden 16 --num-features 4 --grid-size 8 --max-iter 9 --batch-size 64 --n-iter-no-change 99 --quiet"
+OPTIONS = "--hidden 16 --num-features 4 --grid-size 8 --max-iter 6 --batch-size 64 --n-iter-no-change 99 --quiet"
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds child processes in /proc")
 
@@ -37,7 +37,7 @@ def children(process: subprocess.Popen) -> list[int]:
 @pytest.fixture(scope="module")
 def data(tmp_path_factory) -> Path:
     rng = np.random.default_rng(0)
-    x = rng.normal(size=(6000, 3))
+    x = rng.normal(size=(4000, 3))
     path = tmp_path_factory.mktemp("data") / "t.parquet"
     label = np.where(x[:, 0] * x[:, 1] > 0, "a", "b")
     pq.write_table(pa.table({"x": x[:, 0], "y": x[:, 1], "z": x[:, 2], "label": label}), path, row_group_size=500)

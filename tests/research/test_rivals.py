@@ -269,7 +269,7 @@ def test_findings_say_what_auto_stood_for(recipe, monkeypatch):
     assert told.pop("warm_start_config")["narrow"] == found["training"]["warm_start_narrow"]
     assert told.items() <= found["training"].items()
     assert found["training"]["batch_size"] == 32
-    assert found["network"] == model.estimator.network_options_
+    assert found["network"] == model.estimator.fitted_.network
     assert isinstance(found["network"]["dropout"], float)  # while the settings say "auto"
     assert model.settings()["dropout"] == "auto"
 

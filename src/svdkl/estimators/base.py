@@ -3,7 +3,7 @@
 from abc import ABC
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -169,16 +169,6 @@ class DeepKernelEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         if self.fitted_.columns.names is None:
             raise AttributeError("Expected a table with named columns for feature_names_in_, got one without names.")
         return np.array(self.fitted_.columns.names, dtype=object)
-
-    @property
-    def num_rows_seen_(self) -> int:
-        """How many rows the model has been trained on."""
-        return self.fitted_.num_rows_seen
-
-    @property
-    def network_options_(self) -> dict[str, Any]:
-        """The options of the network for tables, with what "auto" stood for."""
-        return self.fitted_.network
 
     # -------------------------------------------------------------------------------------------------------- storage
 

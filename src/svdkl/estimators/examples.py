@@ -21,7 +21,6 @@ from svdkl.estimators.targets import Array, Classes, Targets
 from svdkl.nets.images import reads_bytes
 from svdkl.shapes import Tensor
 from svdkl.tables.column import Column
-from svdkl.tables.conversion import counts
 from svdkl.tables.encoder import TabularEncoder
 from svdkl.tables.table import Table, open_table
 
@@ -254,7 +253,7 @@ def _key(column: Column) -> npt.NDArray[np.float64]:
     values = column.values
     if column.storage in ("text", "category"):
         labels = np.array([*column.labels, ""], dtype=object)  # the last one for missing rows
-        held = np.append(counts(column) > 0, True)  # a rank must not depend on labels that no row has
+        held = np.append(column.counts > 0, True)  # a rank must not depend on labels that no row has
         values = np.searchsorted(np.sort(labels[held]), labels)[values]
     elif column.storage == "time":
         values = values.astype(np.int64)

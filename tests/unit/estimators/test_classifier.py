@@ -98,8 +98,8 @@ def test_eval_set_is_what_stopping_looks_at():
     score = -np.average(model.log_predictive(X_held, y_held), weights=weight)
     assert score == pytest.approx(best, rel=1e-5)
     # All rows of the table are fitted then.
-    assert model.num_rows_seen_ == 200
-    assert SVDKLClassifier(**options).fit(X, y).num_rows_seen_ == 180
+    assert model.fitted_.num_rows_seen == 200
+    assert SVDKLClassifier(**options).fit(X, y).fitted_.num_rows_seen == 180
 
 
 def test_early_stopping_ends_a_stage():
@@ -199,7 +199,7 @@ def test_a_whole_weight_is_that_many_rows_to_the_last_bit(kind):
     weight = np.random.default_rng(0).integers(0, 4, 150)
     weighted = kind(**SMALL).fit(X, y, sample_weight=weight)
     repeated = kind(**SMALL).fit(np.repeat(X, weight, 0), np.repeat(y, weight))
-    assert weighted.num_rows_seen_ == repeated.num_rows_seen_
+    assert weighted.fitted_.num_rows_seen == repeated.fitted_.num_rows_seen
     assert np.array_equal(weighted.predict(X), repeated.predict(X))
 
 
@@ -308,7 +308,7 @@ def test_partial_fit_goes_on_learning():
         model.partial_fit(X[start : start + 100], y[start : start + 100])
     assert model.log_predictive(X[500:], y[500:]).mean() > first
     assert model.n_iter_ == epochs + 4
-    assert model.num_rows_seen_ == 90 + 400
+    assert model.fitted_.num_rows_seen == 90 + 400
     assert model.encoder_ is encoder
 
 

@@ -201,11 +201,11 @@ def test_a_failed_trial_of_an_encoding_leaves_nothing_behind(monkeypatch):
     X, y = blobs()
     options = {**SMALL, "max_iter": 6, "evidence": True}
     model = SVDKLRegressor(**options, encoding="both").fit(X, y)
-    before, network = model.predict(X), copy.deepcopy(model.network_options_)
+    before, network = model.predict(X), copy.deepcopy(model.fitted_.network)
     cut_off(monkeypatch, "run_stage", 2)  # the second trial
     with pytest.raises(KeyboardInterrupt):
         model.set_params(encoding="auto").fit(X, y)
-    assert model.network_options_ == network
+    assert model.fitted_.network == network
     assert np.array_equal(model.predict(X), before)
 
 

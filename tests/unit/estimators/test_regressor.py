@@ -229,7 +229,7 @@ def test_short_runs_choose_the_encoding_that_the_targets_want():
     chosen = []
     for y in (jumps, smooth):
         model = SVDKLRegressor(**{**SMALL, "learning_rate_init": 5e-3, "recipe": "dnn"})
-        chosen.append(model.fit(x, y + 0.05 * random.normal(size=900)).network_options_["encoding"])
+        chosen.append(model.fit(x, y + 0.05 * random.normal(size=900)).fitted_.network["encoding"])
     assert chosen == ["piecewise", "plain"]
 
 
@@ -255,4 +255,4 @@ def test_no_runs_where_the_encoding_is_given_or_no_rows_are_held_out(monkeypatch
     for options in ({"encoding": "both"}, {"early_stopping": False, "evidence": False}, {"max_iter": 5}):
         model = SVDKLRegressor(**{"hidden": (4,), "num_features": 2, "grid_size": 8, "max_iter": 6, **options})
         model.fit(x, y[:, 0])
-        assert model.network_options_["encoding"] == options.get("encoding", "piecewise")
+        assert model.fitted_.network["encoding"] == options.get("encoding", "piecewise")
