@@ -5,6 +5,7 @@ import decimal
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from numbers import Real
 from typing import Any, Literal
 
@@ -44,6 +45,11 @@ class Column:
     def is_empty(self) -> bool:
         """Whether all values are missing; the storage then tells nothing."""
         return len(self.values) == 0 or (self.missing is not None and bool(self.missing.all()))
+
+    @cached_property
+    def counts(self) -> Array:
+        """The number of rows that have each label."""
+        return np.bincount(self.values + 1, minlength=len(self.labels) + 1)[1:]
 
     def take(self, rows: Index) -> "Column":
         """Return these rows, in this order. The labels stay what they are, so some may occur in no row."""

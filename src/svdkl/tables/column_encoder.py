@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from svdkl.tables.column import Array, Column, Mask
-from svdkl.tables.conversion import as_booleans, as_numbers, as_text, as_times, counts
+from svdkl.tables.conversion import as_booleans, as_numbers, as_text, as_times
 from svdkl.tables.numbers import compress, time_part
 from svdkl.tables.schema import BooleanColumn, CategoryColumn, ColumnSchema, IgnoredColumn, NumberColumn, TimeColumn
 
@@ -70,7 +70,7 @@ def _refuse(column: Column, kind: str) -> NoReturn:
 def _unlike(column: Column, kind: str) -> str:
     """Return the first label of any row that cannot be read as that kind."""
     read = {"numbers": as_numbers, "times": as_times}.get(kind)
-    labels = [column.labels[place] for place in np.flatnonzero(counts(column))]
+    labels = [column.labels[place] for place in np.flatnonzero(column.counts)]
     for label in labels:
         one = Column(column.name, column.storage, np.zeros(1, np.int32), None, (label,))
         if read is None or read(one) is None:

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from svdkl.tables.bins import Target, choose_edges, choose_levels
 from svdkl.tables.column import Array, Column
-from svdkl.tables.conversion import as_numbers, as_times, counts
+from svdkl.tables.conversion import as_numbers, as_times
 from svdkl.tables.numbers import PARTS, compress, robust_scale, time_part
 from svdkl.tables.schema import (
     BooleanColumn,
@@ -66,13 +66,12 @@ def fit_column(column: Column, sample: Sample, limits: Limits) -> ColumnSchema:
 
 
 def _fit_category(column: Column, limits: Limits) -> ColumnSchema:
-    frequency = counts(column)
     needed = min(limits.min_count, max(1, len(column.values) // ROWS_A_COUNT))
-    often = [(-int(count), label) for label, count in zip(column.labels, frequency) if count >= needed]
+    often = [(-int(count), label) for label, count in zip(column.labels, column.counts) if count >= needed]
     labels = tuple(label for _, label in sorted(often)[: limits.max_categories])
     missing = column.missing is not None
     if not missing:
-        if np.count_nonzero(frequency) == 1:
+        if np.count_nonzero(column.counts) == 1:
             return IgnoredColumn(column.name, "constant")
         if not labels:
             return IgnoredColumn(column.name, "no value often enough")

@@ -67,14 +67,9 @@ def as_text(column: Column, labels: Sequence[str]) -> Column | None:
     return Column(column.name, "text", codes, column.missing, tuple(written(value) for value in distinct))
 
 
-def counts(column: Column) -> Array:
-    """Count how many rows have each label of a column of text."""
-    return np.bincount(column.values + 1, minlength=len(column.labels) + 1)[1:]
-
-
 def _parsed(column: Column, storage: Storage, read: Callable[[str], Any], values: Array) -> Column | None:
     """Convert a column by its labels; None if one of them cannot be read. Labels that no row has do not matter."""
-    for place in np.flatnonzero(counts(column)).tolist():
+    for place in np.flatnonzero(column.counts).tolist():
         value = read(column.labels[place])
         if value is None:
             return None
