@@ -86,7 +86,11 @@ class TabularEncoder:
         table = open_table(X)
         if table.num_rows == 0:
             raise ValueError("Expected a table with at least one row, got none: check what filtered them out.")
-        rows = self._sample(table)
+        size = min(SAMPLE, max(SMALLEST_SAMPLE, CELLS // len(table.names)))
+        if table.num_rows <= size:
+            rows = np.arange(table.num_rows)
+        else:
+            rows = np.sort(np.random.default_rng(self.seed).choice(table.num_rows, size, replace=False, shuffle=False))
         sample = Sample(rows, None if y is None else read_target(y, table.num_rows, rows, task))
         limits = Limits(self.max_categories, self.min_count, self.num_bins)
         columns = tuple(fit_column(table.column(i), sample, limits) for i in range(len(table.names)))
@@ -127,12 +131,6 @@ class TabularEncoder:
         encoder = cls(**options)
         encoder.schema_ = Schema.from_json(data["schema"])
         return encoder
-
-    def _sample(self, table: Table) -> np.ndarray[Any, np.dtype[np.int64]]:
-        size = min(SAMPLE, max(SMALLEST_SAMPLE, CELLS // len(table.names)))
-        if table.num_rows <= size:
-            return np.arange(table.num_rows)
-        return np.sort(np.random.default_rng(self.seed).choice(table.num_rows, size, replace=False, shuffle=False))
 
     def _places(self, schema: Schema, table: Table) -> list[int]:
         """Find each column of the schema in the table; 0 for ignored columns that are not there."""
