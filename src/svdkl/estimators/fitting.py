@@ -42,8 +42,8 @@ HISTORY = "history.jsonl"
 # numbers are learned far better without: on validation rows of kin40k the network's RMSE was half as large again with
 # bins, on those of energy a third smaller. No property of a column tells, but a short run of the network does.
 TRIED = ("piecewise", "plain")
-TRIAL_SHARE = 0.2  # of the epochs: a fifth told the two apart on all sets that were tried
-FEWEST_TRIAL_EPOCHS = 5
+TRIAL_SHARE = 0.2  # of the epochs: enough to tell the two apart, at two fifths more time
+FEWEST_TRIAL_EPOCHS = 5  # in fewer, both networks are still where they started
 
 WhatIsSaved = Callable[[Snapshot], None]
 StageEnd = Callable[[str, Mapping[str, Standing]], None]
@@ -63,7 +63,7 @@ class TrainingSet:
     config
         The training that the options describe for these rows.
     split_seed
-        The seed by which they were.
+        The seed by which rows were held out of a table in memory.
     """
 
     options: Options
