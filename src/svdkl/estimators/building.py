@@ -1,4 +1,4 @@
-"""What options stand for, for a table of some size: a training, a network, a head, and the device they are put on."""
+"""Turn options into a training, a network, a head and a device, for a table of some size."""
 
 import copy
 import math

@@ -1,4 +1,4 @@
-"""What a fit would do and cost, told from a sample of its rows: the real recipe runs on a few of them."""
+"""Estimate what a fit would do and cost from a sample of its rows: the real recipe runs on a few of them."""
 
 import time
 from collections import Counter
@@ -52,7 +52,7 @@ class ColumnPlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a fit would do.
+    """A plan of a fit.
 
     Attributes
     ----------

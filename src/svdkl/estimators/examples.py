@@ -66,7 +66,7 @@ def encode(encoder: TabularEncoder | None, inputs: Inputs) -> Tensor:
 
 @dataclass(frozen=True)
 class Columns:
-    """What is remembered of a table's columns, so that another table can be held against it.
+    """The columns of a table, against which another table is checked.
 
     Attributes
     ----------
@@ -121,7 +121,7 @@ def read_inputs(
 
 
 class _Shaped:
-    """As much of an array as scikit-learn looks at to count its columns."""
+    """A stand-in for an array, of which scikit-learn only looks at the shape."""
 
     def __init__(self, *shape: int) -> None:
         self.shape = shape
@@ -187,7 +187,7 @@ class Examples:
 
 
 class Learned(NamedTuple):
-    """What reading rows has learned of them, by which further rows are read."""
+    """The columns and targets of a table, by which further rows are read."""
 
     columns: Columns
     targets: Targets

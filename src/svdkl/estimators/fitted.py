@@ -48,7 +48,7 @@ class RowUncertainty(NamedTuple):
 
 
 class SharedState(NamedTuple):
-    """What all rows share in a prediction, and the marks of the numbers that it was computed from.
+    """The part of a prediction that all rows share, and the marks of the numbers that it was computed from.
 
     A model that somebody trains further has other marks, and its state is computed anew.
     """

@@ -1,4 +1,4 @@
-"""From rows that are ready to a model: built and trained, or trained further."""
+"""Prepare the rows of a table, build a model and train it, or train it further."""
 
 import copy
 import hashlib

@@ -18,17 +18,17 @@ from svdkl.shapes import Tensor
 
 Reals = npt.NDArray[np.float64]
 
-REACH = 6.0  # of the sum over the latent, in its standard deviations
-STEPS = (0.05, 0.1, 0.2, 0.4)  # of which a target takes the largest that
-RESOLUTION = 4  # puts so many into the width of its distribution given the latent
-MOST_NEWTON_STEPS = 100
+REACH = 6.0  # standard deviations of the latent that the sum goes through: beyond them lie 2e-9 of it
+STEPS = (0.05, 0.1, 0.2, 0.4)  # of the sum, in standard deviations: each target takes the largest that resolves it
+RESOLUTION = 4  # steps within the width of the target's distribution given the latent: fewer would show
+MOST_NEWTON_STEPS = 100  # a bound that bisection alone would need half of
 TOLERANCE = 1e-10  # of a quantile, relative to the scale of the noise
-LARGEST_COUNT = 2.0**53  # beyond which whole numbers are no longer exact
-CELLS = 2**22  # values held at a time
+LARGEST_COUNT = 2.0**53  # larger whole numbers are not exact in float64
+CELLS = 2**22  # values held at a time: 32 MB
 
 
 def read_levels(levels: object) -> Reals:
-    """One or several levels of quantiles."""
+    """Read one or several levels of quantiles."""
     try:
         wanted = np.asarray(levels, np.float64)
     except (TypeError, ValueError):
@@ -39,7 +39,7 @@ def read_levels(levels: object) -> Reals:
 
 
 def quantiles(likelihood: Likelihood, mean: Reals, variance: Reals, levels: Reals) -> Reals:
-    """Quantiles (B, C, K) of the targets of latents with these means and variances (B, C)."""
+    """Return quantiles (B, C, K) of targets whose latents have these means and variances (B, C)."""
     if isinstance(likelihood, Gaussian):
         total = np.sqrt(variance + np.exp(2 * _array(likelihood.log_noise)))
         return mean[..., None] + total[..., None] * special.ndtri(levels)
@@ -61,7 +61,7 @@ def quantiles(likelihood: Likelihood, mean: Reals, variance: Reals, levels: Real
 
 
 def draw(likelihood: Likelihood, latent: Reals, random: np.random.RandomState) -> Reals:
-    """One target for each latent (B, C, T)."""
+    """Draw one target for each latent (B, C, T)."""
     if isinstance(likelihood, Gaussian):
         return latent + np.exp(_array(likelihood.log_noise))[:, None] * random.standard_normal(latent.shape)
     if isinstance(likelihood, StudentT):
@@ -75,7 +75,7 @@ def draw(likelihood: Likelihood, latent: Reals, random: np.random.RandomState) -
 
 
 def _width(likelihood: Likelihood, latent: Reals, target: npt.NDArray[np.int64]) -> Reals:
-    """How far a latent has to move to move the distribution of the target by its own deviation."""
+    """Return how far a latent has to move to shift the target by a standard deviation."""
     if isinstance(likelihood, StudentT):
         return np.exp(_array(likelihood.log_scale))[target]
     excess = np.exp(-_array(likelihood.log_total_count))[target] if isinstance(likelihood, NegativeBinomial) else 0.0
@@ -109,7 +109,7 @@ def _real_quantiles(
 def _count_quantiles(
     likelihood: Any, target: npt.NDArray[np.int64], nodes: Reals, weights: Reals, levels: Reals
 ) -> Reals:
-    """The smallest count that the target exceeds with a probability of at most 1 - level."""
+    """Return the smallest count that the target exceeds with a probability of at most 1 - level."""
     below = _count_distribution(likelihood, target, np.exp(nodes))
     low = np.full((len(nodes), len(levels)), -1.0)
     high = np.zeros_like(low)
@@ -123,7 +123,7 @@ def _count_quantiles(
 
 
 def _count_distribution(likelihood: Any, target: npt.NDArray[np.int64], rate: Reals) -> Callable[[Reals], Reals]:
-    """P(y <= count | latent)."""
+    """Return a function that gives P(y <= count | latent)."""
     if isinstance(likelihood, Poisson):
         return lambda count: special.gammaincc(count[..., None] + 1, rate)
     r = np.exp(_array(likelihood.log_total_count))[target, None, None]

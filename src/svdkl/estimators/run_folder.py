@@ -18,17 +18,17 @@ MODEL, FACTS, CHECKPOINT, REPORT = "model", "run.json", "checkpoint.safetensors"
 
 
 def is_unfinished(out: Path) -> bool:
-    """Whether a run has been cut off there, and can go on."""
+    """Tell whether a folder holds a run that was cut off and can go on."""
     return (out / CHECKPOINT).exists()
 
 
 def is_finished(out: Path) -> bool:
-    """Whether a run has ended there, and nothing has begun since."""
+    """Tell whether a folder holds a run that has ended, after which none has begun."""
     return (out / FACTS).exists() and (out / MODEL).exists() and not is_unfinished(out)
 
 
 def goes_on(resume: bool) -> bool:
-    """Whether a run goes on from what it finds: as it was told, or since torchrun has started it once more."""
+    """Tell whether a run goes on from what it finds: it was told to, or torchrun has started it once more."""
     return resume or restarted()
 
 
@@ -57,13 +57,13 @@ def check_out(out: Path, resume: bool, overwrite: bool) -> None:
 
 
 def forget_run(out: Path) -> None:
-    """Make a run of this folder one that has not begun; its model stays until there is another."""
+    """Remove what a run has left, except its model, which stays until there is another."""
     for name in (CHECKPOINT, FACTS, HISTORY):
         (out / name).unlink(missing_ok=True)
 
 
 def sweep(out: Path) -> None:
-    """Remove what a run that was killed while it saved its model has left beside it."""
+    """Remove what a run has left beside its model when it was killed while saving."""
     for rest in out.glob(f".{MODEL}.*"):
         shutil.rmtree(rest, ignore_errors=True)
 
@@ -106,7 +106,7 @@ def load_model(path: str | Path, make_net: Callable[[], nn.Module] | None = None
 
 
 def read_facts(path: str | Path) -> dict[str, Any]:
-    """What the run that trained a model wrote down; nothing for a model that was saved by a program."""
+    """Read the facts that a run wrote down; a model that was saved by a program has none."""
     path = Path(path)
     file = path / FACTS
     if path.name == MODEL and not (path / MODEL).is_dir():  # a run's folder may have that name, too

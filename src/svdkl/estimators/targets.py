@@ -1,4 +1,4 @@
-"""What is predicted, classes or real numbers: read from a caller, brought to tensors, and written back.
+"""Targets, which are classes or real numbers: read from a caller, brought to tensors, and written back.
 
 Both kinds have the same methods, so that nobody else asks which kind it is.
 """

@@ -77,7 +77,7 @@ class LatticeGPs(nn.Module):
         return tables._replace(mean=tables.mean + self.centre)
 
     def prior_tables(self, prior: Prior, dtype: torch.dtype) -> MarginalTables:
-        """The same for the prior, whose variance varies only by what interpolation does between grid points."""
+        """Tables of the prior, whose variance varies only by what interpolation does between grid points."""
         roots = [cell_roots(axis.column[:, :NEIGHBOURS, None].expand(-1, -1, axis.size), dtype) for axis in prior.axes]
         return MarginalTables(torch.zeros_like(self.posterior.mean, dtype=dtype), tuple(roots))
 
