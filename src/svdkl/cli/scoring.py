@@ -75,7 +75,7 @@ def _slices(by: str, values: list[Any]) -> dict[str, Array]:
 def tables_of_predictions(
     rows: TableRows | ImageRows, copied: list[str], uncertainty: bool, levels: list[float]
 ) -> Iterator[pa.Table]:
-    """Predict the rows of a file part by part; each table starts with the copied columns and ends with the uncertainty."""
+    """Predict the rows of a file part by part; tables start with copied columns and end with the uncertainty."""
     for X, beside in rows.batches(copied):
         predicted = _columns(rows.fitted, X, np.array(levels))
         if uncertainty:
