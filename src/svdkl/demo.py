@@ -4,6 +4,7 @@ Both are trained on the same rows with the same budget of epochs, and scored on 
 strongest simple rival of the Gaussian processes is the network with a temperature, chosen on the validation rows.
 """
 
+import contextlib
 import datetime
 import json
 import os
@@ -32,11 +33,6 @@ TEST = "test.parquet"  # the file of test rows in the folder
 TEST_SHARE = 0.2  # 6,000 flights of the quick demo: their accuracy is known to about half a percent
 VALIDATION_SHARE = 0.1  # of the other flights: enough to choose an epoch and a temperature
 SEED = 0  # every demonstration splits and trains alike
-METRICS: dict[str, Callable[..., float]] = {
-    "accuracy": accuracy,
-    "nlp": negative_log_probability,
-    "ece": expected_calibration_error,
-}
 
 WritePage = Callable[..., Any]  # (estimator, X, y, path, run=facts)
 
@@ -83,8 +79,6 @@ def run_demo(
     ----------
     out
         A new or empty folder, or one of an earlier demonstration, which is replaced.
-    budget
-        How many rows to use, with which options.
     write_page
         The function that writes the report; without it there is none.
     say
@@ -97,7 +91,6 @@ def run_demo(
     flights = all_flights() if budget.rows is None else sample_of_flights()
     fit, validation, test = split_flights(flights, budget.rows)
     say(f"{len(fit.y):,} flights to fit, {len(validation.y):,} to validate, {len(test.y):,} to test.")
-    scores: dict[str, dict[str, float]] = {}
 
     def train(recipe: str) -> tuple[SVDKLClassifier, float]:
         start = time.perf_counter()
@@ -105,16 +98,23 @@ def run_demo(
         model.fit(fit.X, fit.y, eval_set=(validation.X, validation.y))
         return model, time.perf_counter() - start
 
+    def scored(model: SVDKLClassifier, p: npt.NDArray[Any], seconds: float) -> dict[str, float]:
+        labels = np.searchsorted(model.classes_, test.y)
+        return {
+            "accuracy": accuracy(p, labels),
+            "nlp": negative_log_probability(p, labels),
+            "ece": expected_calibration_error(p, labels),
+            "seconds": seconds,
+        }
+
     say("Training the network alone.")
     net, seconds = train("dnn")
-    scores["network"] = {**_scored(net, net.predict_proba(test.X), test), "seconds": seconds}
-    temperature = Temperature()
-    temperature.fit(net.predict_proba(validation.X), _codes(net, validation))
-    p = temperature.apply(net.predict_proba(test.X))
-    scores["network, temperature"] = {**_scored(net, p, test), "seconds": seconds}
+    p, temperature = net.predict_proba(test.X), Temperature()
+    temperature.fit(net.predict_proba(validation.X), np.searchsorted(net.classes_, validation.y))
+    scores = {"network": scored(net, p, seconds), "network, temperature": scored(net, temperature.apply(p), seconds)}
     say("Training SV-DKL: the same network, then the network and Gaussian processes jointly.")
     model, seconds = train("svdkl")
-    scores["SV-DKL"] = {**_scored(model, model.predict_proba(test.X), test), "seconds": seconds}
+    scores["SV-DKL"] = scored(model, model.predict_proba(test.X), seconds)
 
     facts = _facts(model, fit, budget, scores, seconds)
     files = _write(out, model, test, facts, write_page, say)
@@ -140,7 +140,11 @@ def check_folder(out: Path) -> None:
     """Refuse a folder that cannot be written to, or that holds something other than a demonstration."""
     if out.is_dir():
         found = {file.name for file in out.iterdir() if not file.name.startswith(".")}
-        if found and not (found <= {MODEL, FACTS, TEST, REPORT} and _is_demo(out)):
+        facts: object = None
+        with contextlib.suppress(OSError, ValueError):
+            facts = json.loads((out / FACTS).read_text(encoding="utf-8"))
+        is_demo = isinstance(facts, dict) and facts.get("demo") is True
+        if found and not (found <= {MODEL, FACTS, TEST, REPORT} and is_demo):
             raise ValueError(
                 f"Expected a new folder or one of an earlier demo, got {out}, which holds something else: choose "
                 f"another with --out."
@@ -148,23 +152,6 @@ def check_folder(out: Path) -> None:
     existing = next(folder for folder in (out.absolute(), *out.absolute().parents) if folder.exists())
     if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
         raise OSError(f"Expected a folder that can be written to, got {out}: choose another with --out.")
-
-
-def _is_demo(out: Path) -> bool:
-    try:
-        facts = json.loads((out / FACTS).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-    return isinstance(facts, dict) and facts.get("demo") is True
-
-
-def _codes(model: SVDKLClassifier, part: Part) -> npt.NDArray[np.int64]:
-    return np.searchsorted(model.classes_, part.y)
-
-
-def _scored(model: SVDKLClassifier, p: npt.NDArray[Any], test: Part) -> dict[str, float]:
-    labels = _codes(model, test)
-    return {name: metric(p, labels) for name, metric in METRICS.items()}
 
 
 def _facts(

@@ -1,5 +1,6 @@
 """Checks that svdkl works on this machine: versions, resources, compiled parts, and a model from end to end."""
 
+import contextlib
 import os
 import platform
 import sys
@@ -81,42 +82,26 @@ def _packages() -> Iterator[Finding]:
 
 
 def _threads() -> Iterator[Finding]:
-    cores, threads = _cores(), torch.get_num_threads()
-    text = f"{threads} of {cores} cores"
-    if threads == cores:
-        yield Finding("threads", OK, text)
-    else:
-        yield Finding("threads", NOTE, text, "Set OMP_NUM_THREADS to the number of cores to use them all.")
-
-
-def _cores() -> int:
-    """Count the cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    threads = torch.get_num_threads()
+    status, way_out = OK, ""
+    if threads != cores:
+        status, way_out = NOTE, "Set OMP_NUM_THREADS to the number of cores to use them all."
+    yield Finding("threads", status, f"{threads} of {cores} cores", way_out)
 
 
 def _memory() -> Iterator[Finding]:
     if not hasattr(os, "sysconf"):
         yield Finding("memory", NOTE, "this system does not tell")
         return
-    page = os.sysconf("SC_PAGE_SIZE") / 1e9
-    total = os.sysconf("SC_PHYS_PAGES") * page
-    free = _available() or total
-    text = f"{free:.1f} GB available of {total:.1f} GB"
-    if free >= LITTLE_MEMORY:
-        yield Finding("memory", OK, text)
-    else:
-        yield Finding(
-            "memory", NOTE, text, "Large tables need more: close other programs, or use svdkl train --stream."
-        )
-
-
-def _available() -> float | None:
-    """Return the available memory in GB, or None where the system does not tell."""
-    try:
+    free = total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9
+    with contextlib.suppress(OSError, StopIteration):  # elsewhere all of the memory counts as available
         lines = Path("/proc/meminfo").read_text().splitlines()
-    except OSError:
-        return None
-    return next((int(line.split()[1]) / 1e6 for line in lines if line.startswith("MemAvailable:")), None)
+        free = next(int(line.split()[1]) / 1e6 for line in lines if line.startswith("MemAvailable:"))
+    status, way_out = OK, ""
+    if free < LITTLE_MEMORY:
+        status, way_out = NOTE, "Large tables need more: close other programs, or use svdkl train --stream."
+    yield Finding("memory", status, f"{free:.1f} GB available of {total:.1f} GB", way_out)
 
 
 def _gpu() -> Iterator[Finding]:
@@ -152,12 +137,8 @@ def _fused_kernel() -> Iterator[Finding]:
     if difference <= TOLERANCE:
         yield Finding("fused kernel", OK, f"ready in {ready:.1f} s, agrees with the eager path; {times}")
     else:
-        yield Finding(
-            "fused kernel",
-            FAIL,
-            f"differs from the eager path by {difference:.1e}",
-            "Delete numba's cache, whose place is named below, or install another version of numba.",
-        )
+        way_out = "Delete numba's cache, whose place is named below, or install another version of numba."
+        yield Finding("fused kernel", FAIL, f"differs from the eager path by {difference:.1e}", way_out)
 
 
 def _timed(function: Callable[[], tuple[Tensor, ...]]) -> tuple[tuple[Tensor, ...], float]:

@@ -81,17 +81,15 @@ RESEARCH = {
 }
 
 
-def _commands() -> dict[str, Callable[..., Any]]:
-    """Return all commands by name, in the order of the help."""
-    found = {entry.name: entry for entry in entry_points(group="svdkl.commands")}
-    added = {
-        name: found[name].load() if name in found else _not_installed(name, help) for name, help in RESEARCH.items()
-    }
-    own = {function.__name__: function for function in (demo, train, predict, evaluate, report, export, doctor)}
-    return {**own, **added}
-
-
-COMMANDS = _commands()
+INSTALLED = {entry.name: entry for entry in entry_points(group="svdkl.commands")}
+# All commands by name, in the order of the help.
+COMMANDS: dict[str, Callable[..., Any]] = {
+    **{function.__name__: function for function in (demo, train, predict, evaluate, report, export, doctor)},
+    **{
+        name: INSTALLED[name].load() if name in INSTALLED else _not_installed(name, help)
+        for name, help in RESEARCH.items()
+    },
+}
 # A command that is not installed says so, whatever is typed behind it.
 ANYTHING = {"allow_extra_args": True, "ignore_unknown_options": True}
 for name, function in COMMANDS.items():

@@ -24,12 +24,8 @@ IMAGES_AT_ONCE = 10_000
 class ImageRows:
     """The images of a file, in the shape that a model takes, and their labels.
 
-    Pixels stay what they are, since a model says nothing of the scale that it was fitted on.
-
-    Parameters
-    ----------
-    path
-        A file of arrays x (N, K, H, W) or (N, H, W), and y (N,) where labels are needed.
+    The arrays are x (N, K, H, W) or (N, H, W), and y (N,) where labels are needed. Pixels stay what they are, since a
+    model says nothing of the scale that it was fitted on.
     """
 
     def __init__(self, fitted: Fitted, path: Path) -> None:

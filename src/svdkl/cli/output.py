@@ -46,27 +46,25 @@ def listed(names: Sequence[str]) -> str:
 
 def explain(error: Exception) -> int:
     """Say what went wrong, and return the exit code: 2 for what the user can mend, 1 for what only we can."""
-    text = str(error)
+    text, code = str(error), REFUSED
     if isinstance(error, InterruptedRun):
-        say(text)
-        return INTERRUPTED
-    if type(error).__name__ == "LostProcessError":  # its module would load torch
-        say(text)
-        return LOST
-    if text.startswith("Expected ") and isinstance(error, MENDABLE):
-        say(text)
-        return REFUSED
-    if isinstance(error, OSError):
-        say(f"Expected to reach {error.filename or 'a file'}, but that failed ({error.strerror or text}).")
-        return REFUSED
-    if isinstance(error, MemoryError):
-        say("Expected enough memory, but it ran out: use --stream, a smaller --batch-size or a smaller network.")
-        return REFUSED
-    say(
-        f"Expected this to work, but it failed with {type(error).__name__} ({text.rstrip('.')}), which is a fault of "
-        f"svdkl: see where with svdkl --debug COMMAND ..., and report it."
-    )
-    return FAULT
+        code = INTERRUPTED
+    elif type(error).__name__ == "LostProcessError":  # its module would load torch
+        code = LOST
+    elif text.startswith("Expected ") and isinstance(error, MENDABLE):
+        pass
+    elif isinstance(error, OSError):
+        text = f"Expected to reach {error.filename or 'a file'}, but that failed ({error.strerror or text})."
+    elif isinstance(error, MemoryError):
+        text = "Expected enough memory, but it ran out: use --stream, a smaller --batch-size or a smaller network."
+    else:
+        code = FAULT
+        text = (
+            f"Expected this to work, but it failed with {type(error).__name__} ({text.rstrip('.')}), which is a fault "
+            f"of svdkl: see where with svdkl --debug COMMAND ..., and report it."
+        )
+    say(text)
+    return code
 
 
 @contextmanager

@@ -32,7 +32,12 @@ def predict(
 
     A table is read and the predictions are written part by part, so both may be larger than the memory.
     """
-    levels = _levels(quantiles)
+    try:
+        levels = [float(part) for part in quantiles.split(",") if part]
+    except ValueError:
+        levels = [0.0]
+    if not all(0 < level < 1 for level in levels):
+        raise ValueError(f"Expected --quantiles between 0 and 1, such as 0.05,0.95, got {quantiles!r}.")
     if json and out is None:
         raise ValueError("Expected --out FILE beside --json, got none: predictions are a table, not a JSON document.")
     if out is not None:
@@ -47,14 +52,3 @@ def predict(
     count = write_tables(cli.tables_of_predictions(rows, copied, uncertainty, levels), out)
     if json:
         print_json({"out": out, "rows": count, "model": model})
-
-
-def _levels(text: str) -> list[float]:
-    """Read the levels of quantiles."""
-    try:
-        levels = [float(part) for part in text.split(",") if part]
-    except ValueError:
-        levels = [0.0]
-    if not all(0 < level < 1 for level in levels):
-        raise ValueError(f"Expected --quantiles between 0 and 1, such as 0.05,0.95, got {text!r}.")
-    return levels

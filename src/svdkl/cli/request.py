@@ -3,10 +3,10 @@
 The options are the fields of :class:`~svdkl.estimators.options.Options`; nothing here waits for torch.
 """
 
-import inspect
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import Field
+from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -45,7 +45,7 @@ def as_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
     Options that are not given are None.
     """
-    own = inspect.signature(function, eval_str=True).parameters.values()
+    own = signature(function, eval_str=True).parameters.values()
     typed = {"context": typer.Context}
     typed |= {p.name: p.annotation for p in own if p.name != "command_line" and p.kind is not p.VAR_KEYWORD}
     typed |= {p.name: _annotation(p) for p in OPTIONS.values()}
@@ -55,14 +55,9 @@ def as_options(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(context.obj, **given)
 
     command.__name__, command.__doc__, command.__annotations__ = function.__name__, function.__doc__, typed
-    command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+    command.__signature__ = Signature(  # type: ignore[attr-defined]
         [
-            inspect.Parameter(
-                name,
-                inspect.Parameter.KEYWORD_ONLY,
-                annotation=kind,
-                default=defaults.get(name, inspect.Parameter.empty),
-            )
+            Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind, default=defaults.get(name, Parameter.empty))
             for name, kind in typed.items()
         ]
     )
@@ -88,12 +83,7 @@ def _annotation(option: Field[Any]) -> Any:
 def read_request(data: Path, out: Path, config: Path | None, given: Mapping[str, Any], **more: Any) -> RunConfig:
     """Return the run that a command line asks for, where None stands for an option that was not given.
 
-    Parameters
-    ----------
-    config
-        A configuration file; what is given wins over it.
-    more
-        Further fields of the result.
+    The given options win over a configuration file; ``more`` are further fields of the result.
     """
     settings = {} if config is None else read_config(config)
     for name, value in given.items():
@@ -140,7 +130,10 @@ def _parsed(path: Path) -> dict[Any, Any]:
     except OSError as error:
         raise OSError(f"Expected settings in {path}, but it cannot be read ({error.strerror}).") from error
     if path.suffix == ".toml":
-        content = _parsed_toml(path, text)
+        try:
+            content = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise ValueError(f"Expected TOML in {path}, but it is broken ({error}).") from error
     elif path.suffix in (".yaml", ".yml"):
         content = _parsed_yaml(path, text)
     else:
@@ -150,13 +143,6 @@ def _parsed(path: Path) -> dict[Any, Any]:
     if not isinstance(content, dict):
         raise ValueError(f"Expected lines such as 'max_iter: 10' in {path}, got {type(content).__name__}.")
     return content
-
-
-def _parsed_toml(path: Path, text: str) -> Any:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"Expected TOML in {path}, but it is broken ({error}).") from error
 
 
 def _parsed_yaml(path: Path, text: str) -> Any:

@@ -30,17 +30,7 @@ class SavedModel(NamedTuple):
     def open(
         self, path: Path, ignore_extra: bool = False, with_targets: bool = False, **columns: str | Sequence[str] | None
     ) -> TableRows | ImageRows:
-        """Open a file of rows for the model.
-
-        Parameters
-        ----------
-        ignore_extra
-            Whether a table may have columns that the model does not know.
-        with_targets
-            Whether the rows need targets.
-        columns
-            The columns that options of the command name, which images do not have.
-        """
+        """Open a file of rows for the model; images do not have the ``columns`` that options of the command name."""
         if self.reads_images:
             for option, given in {**columns, "ignore_extra": ignore_extra}.items():
                 if given:

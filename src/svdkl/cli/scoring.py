@@ -75,17 +75,7 @@ def _slices(by: str, values: list[Any]) -> dict[str, Array]:
 def tables_of_predictions(
     rows: TableRows | ImageRows, copied: list[str], uncertainty: bool, levels: list[float]
 ) -> Iterator[pa.Table]:
-    """Predict the rows of a file part by part.
-
-    Parameters
-    ----------
-    copied
-        Columns that come first.
-    uncertainty
-        Whether the parts of the uncertainty come last.
-    levels
-        The levels of the quantiles that are added to real predictions.
-    """
+    """Predict the rows of a file part by part; tables start with copied columns and end with the uncertainty."""
     for X, beside in rows.batches(copied):
         predicted = _columns(rows.fitted, X, np.array(levels))
         if uncertainty:

@@ -21,33 +21,15 @@ Array = npt.NDArray[Any]
 
 
 class Rows(NamedTuple):
-    """Some rows with targets.
-
-    Attributes
-    ----------
-    y
-        The number of each row's class, or its real target.
-    beside
-        Other columns of a table.
-    """
+    """Some rows with targets."""
 
     X: Any
-    y: Array
-    beside: Any
+    y: Array  # the number of each row's class, or its real target
+    beside: Any  # other columns of a table
 
 
 class TableRows:
-    """A table in a file, with all columns that a model needs.
-
-    Parameters
-    ----------
-    target
-        The column of the targets, for :meth:`with_targets`.
-    known
-        Names of further columns that the table may have.
-    ignore_extra
-        Whether it may have all others, too.
-    """
+    """A table in a file with all columns that a model needs; it may also have the ``known`` columns, or any others."""
 
     def __init__(self, fitted: Fitted, path: Path, target: str, known: Collection[str], ignore_extra: bool) -> None:
         if fitted.columns.names is None:
@@ -79,13 +61,7 @@ class TableRows:
             yield table.select(self.features), table.select(list(dict.fromkeys(beside)))
 
     def with_targets(self, by: str | None = None) -> Iterator[Rows]:
-        """Go through the rows that have a target; a warning at the end counts the others.
-
-        Parameters
-        ----------
-        by
-            A column that stands beside the targets.
-        """
+        """Go through the rows that have a target, with the column ``by``; a warning at the end counts the others."""
         target = self.target
         lacking = found = 0
         for X, beside in self.batches([target] if by is None else [target, by]):

@@ -93,8 +93,10 @@ def _run(prepared: Any) -> dict[str, Any]:
     made = [folder for folder in (out, *out.parents) if not folder.exists()]
     try:
         fitted, facts = prepared.run()
-        if is_first_process():
-            _tell_ignored(fitted)
+        ignored = [column for column in fitted.encoder.schema.columns if column.kind == "ignored"]
+        if ignored and is_first_process():
+            names = listed([f"{column.name} ({column.reason})" for column in ignored])
+            say(f"Warning: left out columns that tell nothing: {names}.")
         return facts
     except KeyboardInterrupt:
         if prepared.checkpoint.exists():
@@ -106,14 +108,6 @@ def _run(prepared: Any) -> dict[str, Any]:
         for folder in made:
             with suppress(OSError):  # it is not empty, since the run has left something
                 folder.rmdir()
-
-
-def _tell_ignored(fitted: Any) -> None:
-    """Warn of columns that hold nothing to learn from."""
-    ignored = [column for column in fitted.encoder.schema.columns if column.kind == "ignored"]
-    if ignored:
-        names = listed([f"{column.name} ({column.reason})" for column in ignored])
-        say(f"Warning: left out columns that tell nothing: {names}.")
 
 
 def _for_one_worker(arguments: Sequence[str]) -> list[str]:

@@ -67,8 +67,6 @@ def export_model(
     ----------
     estimator
         A fitted estimator, or its ``fitted_``.
-    path
-        The folder.
     format
         "torch": ``model.pt2``, for ``torch.export.load``. "onnx": ``model.onnx``.
     X
@@ -90,8 +88,12 @@ def export_model(
             f"Expected a new folder or one with an earlier export, got {folder}, which holds something else: choose "
             f"another path."
         )
-    if format == "onnx":
-        _require_onnx()
+    missing = [name for name in ("onnx", "onnxscript") if format == "onnx" and find_spec(name) is None]
+    if missing:
+        raise ValueError(
+            f"Expected the packages onnx and onnxscript to write ONNX files, got no {' and no '.join(missing)}: "
+            f"install them with pip install 'svdkl[export]', or use format='torch'."
+        )
     rows = synthetic_rows(fitted) if X is None else encode(fitted.encoder, fitted.read(X))
     rows = rows.float()  # the file's input type, also for networks that take images as bytes
     checked_on = f"{len(rows):,} {'random' if X is None else 'given'} rows"
@@ -148,15 +150,6 @@ def _write(program: torch.export.ExportedProgram, file: Path, format: str, task:
         converted.save(file)
     opset = converted.model.opset_imports[""]
     return {"torch": torch.__version__, **{name: version_of(name) for name in ("onnx", "onnxscript")}, "opset": opset}
-
-
-def _require_onnx() -> None:
-    missing = [name for name in ("onnx", "onnxscript") if find_spec(name) is None]
-    if missing:
-        raise ValueError(
-            f"Expected the packages onnx and onnxscript to write ONNX files, got no {' and no '.join(missing)}: "
-            f"install them with pip install 'svdkl[export]', or use format='torch'."
-        )
 
 
 def _describe(fitted: Fitted, export: Export, versions: dict[str, object], folder: Path) -> None:

@@ -75,7 +75,8 @@ def held_out_score(
         except NonFiniteFeaturesError:
             numbers[1:] = math.inf
     weights, *losses = workers.sums(numbers.tolist())
-    as_is, *scaled = (_finite(loss / max(weights, 1e-300)) for loss in losses)
+    means = [loss / max(weights, 1e-300) for loss in losses]
+    as_is, *scaled = (mean if math.isfinite(mean) else math.inf for mean in means)
     if not scaled:
         return Score(as_is, None)
     priors = (0.5 * (LOG_TEMPERATURES / temperature_spread).square() / max(weights, 1e-300)).tolist()
@@ -101,10 +102,6 @@ def _lowest(losses: list[float]) -> float:
     left, middle, right = losses[at - 1 : at + 2]
     curvature = left - 2 * middle + right
     return middle - (right - left) ** 2 / (8 * curvature) if curvature > 0 else middle
-
-
-def _finite(score: float) -> float:
-    return score if math.isfinite(score) else math.inf
 
 
 @dataclass(frozen=True)
@@ -168,10 +165,6 @@ class Progress:
         if better:
             now = standing()
             self.best |= {criterion: Best(score.by(criterion), self.epoch, now) for criterion in better}
-
-    def standings(self) -> dict[str, Standing]:
-        """How things stood at the best epochs, by criterion; one object where both have the same epoch."""
-        return {criterion: best.standing for criterion, best in self.best.items()}
 
     def snapshot(self, stage: str, now: Standing, beside: Mapping[str, Any]) -> Snapshot:
         """Collect everything that the next epoch depends on; an epoch that is best by both criteria is stored once."""

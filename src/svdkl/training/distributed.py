@@ -19,9 +19,8 @@ from torch import nn
 from svdkl.shapes import Tensor
 
 T = TypeVar("T")
-SILENCE = timedelta(
-    minutes=30
-)  # A worker that does not answer for so long counts as lost: writing a file can take a while.
+# A worker that does not answer for so long counts as lost: writing a file can take a while.
+SILENCE = timedelta(minutes=30)
 
 
 class LostProcessError(RuntimeError):

@@ -99,8 +99,6 @@ class Display:
 
     Parameters
     ----------
-    config
-        The configuration of the run.
     going_on
         Whether a trained model is trained further, in one stage of all epochs.
     stream

@@ -5,7 +5,7 @@ All stages of all recipes run through :func:`run_stage`, so that comparisons bet
 
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,11 +17,15 @@ from svdkl.shapes import Tensor
 from svdkl.training.averaging import Average
 from svdkl.training.batches import Rows, Source
 from svdkl.training.best_epochs import AS_IS, Progress, Score, Standing, held_out_score
-from svdkl.training.checkpoint import Checkpoint, Snapshot
+from svdkl.training.checkpoint import Checkpoint
 from svdkl.training.config import TrainingConfig
 from svdkl.training.distributed import WorkerGroup, joined
 from svdkl.training.history import Epoch, History
 from svdkl.training.optimisers import Group, Guard, choose_groups, make_optimiser, rate_factor, set_rates
+
+OnEpoch = Callable[[Epoch], None]  # called after every epoch
+# Called after a stage with its name and how things stood at its best epoch by each criterion.
+OnStageEnd = Callable[[str, Mapping[str, Standing]], None]
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,8 @@ def run_stage(
     generator: torch.Generator,
     history: History,
     checkpoint: Checkpoint | None = None,
-    on_epoch: Callable[[Epoch], None] = lambda epoch: None,
+    on_epoch: OnEpoch = lambda epoch: None,
+    on_stage_end: OnStageEnd | None = None,
     start: Standing | None = None,
 ) -> dict[str, Standing]:
     """Train a stage, and leave its module with the averaged weights of the best held-out score, the start included.
@@ -83,8 +88,8 @@ def run_stage(
         guard.refresh()
     progress = Progress(len(stage.epochs), config.patience)
     stands = partial(Standing.of, stage.module, optimiser, average)
-    found = _found(checkpoint, stage.name)
-    if found is None:
+    found = checkpoint.load() if checkpoint is not None else None
+    if found is None or found.stage != stage.name:
         progress.note(_score(stage, held_out, average, workers, config.temperature_spread), stands)
     else:
         progress.restore(found).take_up(stage.module, optimiser, average)
@@ -123,10 +128,12 @@ def run_stage(
         if checkpoint is not None and workers.first:
             beside = {**guard.numbers(), "history": history.to_json()}
             checkpoint.save(progress.snapshot(stage.name, stands(), beside))
-    standings = progress.standings()
+    standings = {criterion: best.standing for criterion, best in progress.best.items()}
     history.keep(stage.name, progress.best[stage.criterion].epoch)
     stage.module.load_state_dict(standings[stage.criterion].averaged)
     stage.module.eval()
+    if on_stage_end is not None:
+        on_stage_end(stage.name, standings)
     return standings
 
 
@@ -145,8 +152,3 @@ def _score(stage: Stage, held_out: Rows, average: Average, workers: WorkerGroup,
     stage.module.eval()
     with average.in_place():
         return held_out_score(stage.log_predictive, stage.probabilities, held_out, workers, spread)
-
-
-def _found(checkpoint: Checkpoint | None, stage: str) -> Snapshot | None:
-    snapshot = checkpoint.load() if checkpoint is not None else None
-    return snapshot if snapshot is not None and snapshot.stage == stage else None

@@ -36,8 +36,6 @@ class ParquetRows(Source):
 
     Parameters
     ----------
-    columns
-        Names of the columns to read.
     encode
         A function from a table of these columns to rows.
     held_positions
@@ -48,8 +46,6 @@ class ParquetRows(Source):
         About how many rows an epoch has, if the file has more.
     seed
         Seed of the order of row groups.
-    num_workers
-        How many workers share an epoch's row groups.
     """
 
     def __init__(
@@ -144,8 +140,6 @@ class ParquetRows(Source):
             with torch.no_grad():
                 x = self._function(x)
         return Rows(x, y, weight, part)
-
-    # ------------------------------------------------------------------------------------------------------- reading
 
     def _ahead(self, groups: Sequence[int], seed: int) -> Iterator[Rows]:
         """Shuffled buffers; a thread makes the next one while training uses the last."""

@@ -1,7 +1,5 @@
 """The recipe from top to bottom: the network with a linear head, the warm start, all jointly, the held-out evidence."""
 
-from collections.abc import Callable, Mapping
-
 import torch
 from torch import nn
 
@@ -13,25 +11,18 @@ from svdkl.model import SVDKL
 from svdkl.shapes import Tensor
 from svdkl.training.batches import InMemory, Rows, Source, map_inputs, map_rows
 from svdkl.training.best_epochs import AS_IS, NOW, SCALED, Standing
-from svdkl.training.checkpoint import Checkpoint, Snapshot
+from svdkl.training.checkpoint import Checkpoint
 from svdkl.training.config import JOINT, NETWORK, WITH_HEAD, TrainingConfig
 from svdkl.training.distributed import joined
 from svdkl.training.evidence import fit_held_out_evidence
-from svdkl.training.history import Epoch, History
+from svdkl.training.history import History
 from svdkl.training.linear_head import LinearHead
-from svdkl.training.loop import Stage, run_stage
+from svdkl.training.loop import OnEpoch, OnStageEnd, Stage, run_stage
 from svdkl.training.optimisers import parameter_groups, snapshot
 from svdkl.training.warm_start import start_from_linear
 
 LAYER = "head.mixing."  # where a model's state has the last layer, and the mixing that starts equal to it
 SAMPLE_ROWS = 20_000  # rows that set the ranges of the features: enough for their quantiles, and quick to compute
-
-OnEpoch = Callable[[Epoch], None]
-OnStageEnd = Callable[[str, Mapping[str, Standing]], None]
-
-
-def ignore_epoch(epoch: Epoch) -> None:
-    """Do nothing when an epoch is over."""
 
 
 def stage_of(
@@ -43,17 +34,7 @@ def stage_of(
     generator: torch.Generator,
     on_features: bool = False,
 ) -> Stage:
-    """Build a stage that maximises the model's bound.
-
-    Parameters
-    ----------
-    epochs
-        Which epochs of the run's schedule these are.
-    num_data
-        N of the bound.
-    on_features
-        Whether the head alone is trained, on rows of features.
-    """
+    """Build a stage that maximises the model's bound; ``on_features`` trains the head alone, on rows of features."""
     trained: SVDKL | Head = model.head if on_features else model
     return Stage(
         name,
@@ -78,7 +59,7 @@ def train(
     *,
     history: History | None = None,
     checkpoint: Checkpoint | None = None,
-    on_epoch: OnEpoch = ignore_epoch,
+    on_epoch: OnEpoch = lambda epoch: None,
     on_stage_end: OnStageEnd | None = None,
 ) -> SVDKL:
     """Train a network and a head by the recipe that the configuration names.
@@ -92,12 +73,8 @@ def train(
         a :class:`~svdkl.training.linear_head.LinearHead` for "dnn" and "dnn_plus".
     rows, held_out
         Rows to fit, and rows for early stopping and the held-out evidence.
-    history
-        Takes up every epoch.
     checkpoint
         Where the state after every epoch is kept; a run that finds its own there goes on from it.
-    on_epoch
-        Called after every epoch.
     on_stage_end
         Called after a stage with its name and how things stood at its best epoch by each criterion.
 
@@ -107,7 +84,7 @@ def train(
     generator = torch.Generator().manual_seed(config.seed)
     source = InMemory(rows) if isinstance(rows, Rows) else rows
     workers = joined()
-    common = (source, held_out, config, generator, history, checkpoint, on_epoch)
+    common = (source, held_out, config, generator, history, checkpoint, on_epoch, on_stage_end)
     gp_head = head if isinstance(head, GPHead) else None
     if (gp_head is not None) != (config.recipe in WITH_HEAD):
         needed = "a LinearHead" if gp_head is not None else "a GPHead"
@@ -115,7 +92,10 @@ def train(
 
     # Stage 1: the network with a linear head; for plain networks this is all there is.
     model = SVDKL(net, head if gp_head is None else _linear_start(gp_head)).to(source.device)
-    _start_outputs(model, source)
+    outputs = model.head.likelihood.start_outputs(*source.targets())
+    if outputs is not None:
+        with torch.no_grad():
+            model.head.get_parameter("mixing.bias").copy_(outputs)
     workers.equalise(model.state_dict().values())
     found = checkpoint.load() if checkpoint is not None else None
     if len(set(workers.gather(None if found is None else (found.stage, found.numbers["epoch"])))) > 1:
@@ -125,24 +105,11 @@ def train(
     standing = None
     if found is None or found.stage != JOINT:
         stage = stage_of(NETWORK, model, config, range(config.network_epochs), source.num_rows, generator)
-        standings = run_stage(stage, *common)
-        standing = standings[stage.criterion]
-        if on_stage_end is not None:
-            on_stage_end(NETWORK, standings)
+        standing = run_stage(stage, *common)[stage.criterion]
     if gp_head is None:
         return model
     if config.recipe == "dnn_gp":
-        return add_head(
-            model,
-            gp_head,
-            source,
-            held_out,
-            config,
-            history=history,
-            checkpoint=checkpoint,
-            on_epoch=on_epoch,
-            on_stage_end=on_stage_end,
-        )
+        return add_head(model, gp_head, source, held_out, config, history, checkpoint, on_epoch, on_stage_end)
 
     # Stage 2: a head that starts equal to that layer.
     model = SVDKL(net, gp_head.to(source.device))
@@ -152,9 +119,7 @@ def train(
 
     # Stage 3: all parameters on the evidence lower bound.
     joint = range(config.pretrain_epochs, config.epochs)
-    standings = run_stage(stage_of(JOINT, model, config, joint, source.num_rows, generator), *common, standing)
-    if on_stage_end is not None:
-        on_stage_end(JOINT, standings)
+    run_stage(stage_of(JOINT, model, config, joint, source.num_rows, generator), *common, standing)
     finish(model, source, held_out, config, generator)
     return model
 
@@ -165,10 +130,9 @@ def add_head(
     source: Source,
     held_out: Rows,
     config: TrainingConfig,
-    *,
-    history: History | None = None,
+    history: History,
     checkpoint: Checkpoint | None = None,
-    on_epoch: OnEpoch = ignore_epoch,
+    on_epoch: OnEpoch = lambda epoch: None,
     on_stage_end: OnStageEnd | None = None,
 ) -> SVDKL:
     """Do stages 2 to 4 of "dnn_gp": train a head on a finished network, which stays as it is.
@@ -182,23 +146,21 @@ def add_head(
     head
         The head to train in place; it starts equal to the linear one, with the same numbers in its likelihood.
     """
-    history = history if history is not None else History()
     generator = torch.Generator().manual_seed(config.seed)
     net, start = model.net.eval(), model.head.state_dict()
     head.likelihood.load_state_dict(model.head.likelihood.state_dict())
     model = SVDKL(net, head.to(source.device))
     found = checkpoint.load() if checkpoint is not None else None
     if found is not None and found.stage == JOINT:  # a run that is resumed here has not trained its network anew
-        _restore_net(net, found)
+        state = found.tensors[f"{NOW}.module"]
+        net.load_state_dict({name.removeprefix("net."): x for name, x in state.items() if name.startswith("net.")})
     else:
         features = _sample_features(net, source, config, generator)
         start_from_linear(head, features, start["mixing.weight"], start["mixing.bias"], config.warm_start_config)
     epochs = range(config.epochs, config.epochs_in_all)
     stage = stage_of(JOINT, model, config, epochs, source.num_rows, generator, on_features=True)
     inputs = _features_of(net, source, held_out)
-    standings = run_stage(stage, *inputs, config, generator, history, checkpoint, on_epoch)
-    if on_stage_end is not None:
-        on_stage_end(JOINT, standings)
+    run_stage(stage, *inputs, config, generator, history, checkpoint, on_epoch, on_stage_end)
     finish(model, source, held_out, config, generator)
     return model
 
@@ -210,7 +172,7 @@ def train_more(
     config: TrainingConfig,
     num_data: int,
     history: History,
-    on_epoch: OnEpoch = ignore_epoch,
+    on_epoch: OnEpoch = lambda epoch: None,
     on_stage_end: OnStageEnd | None = None,
 ) -> None:
     """Train everything that the recipe trains last, for all epochs, from where the model stands.
@@ -222,12 +184,10 @@ def train_more(
     """
     generator = torch.Generator().manual_seed(config.seed)
     with_head, on_features = config.recipe in WITH_HEAD, config.recipe == "dnn_gp"
-    name = JOINT if with_head else NETWORK
-    stage = stage_of(name, model, config, range(config.epochs), num_data, generator, on_features)
+    epochs = range(config.epochs)
+    stage = stage_of(JOINT if with_head else NETWORK, model, config, epochs, num_data, generator, on_features)
     inputs = _features_of(model.net, source, held_out) if on_features else (source, held_out)
-    standings = run_stage(stage, *inputs, config, generator, history, on_epoch=on_epoch)
-    if on_stage_end is not None:
-        on_stage_end(name, standings)
+    run_stage(stage, *inputs, config, generator, history, None, on_epoch, on_stage_end)
     if with_head:
         finish(model, source, held_out, config, generator, share=min(1.0, source.num_rows / num_data))
     model.eval()
@@ -272,20 +232,6 @@ def _features_of(net: nn.Module, source: Source, held_out: Rows) -> tuple[Source
 def _sample_features(net: nn.Module, source: Source, config: TrainingConfig, generator: torch.Generator) -> Tensor:
     """Features of the rows that set their ranges."""
     return map_inputs(source.sample(SAMPLE_ROWS, generator.manual_seed(config.seed)), net.eval())
-
-
-def _restore_net(net: nn.Module, found: Snapshot) -> None:
-    """Give a network the numbers that a snapshot of a whole model has for it."""
-    state = found.tensors[f"{NOW}.module"]
-    net.load_state_dict({name.removeprefix("net."): x for name, x in state.items() if name.startswith("net.")})
-
-
-@torch.no_grad()
-def _start_outputs(model: SVDKL, source: Source) -> None:
-    """Let the outputs start where the likelihood wants them; as they are, if it does not care."""
-    start = model.head.likelihood.start_outputs(*source.targets())
-    if start is not None:
-        model.head.get_parameter("mixing.bias").copy_(start)
 
 
 def _hand_over(standing: Standing, model: SVDKL, head: GPHead, features: Tensor, config: TrainingConfig) -> Standing:

@@ -4,7 +4,8 @@ import re
 
 import numpy as np
 
-from svdkl.report.figures.quality_plots import rejection
+from svdkl.report.facts.doubt import Curve
+from svdkl.report.figures.quality_plots import draw_rejection
 from svdkl.report.html import Panel, figure
 
 ODD = "$\\frac{a}{b}$ <b>&\"' 日本"
@@ -12,7 +13,7 @@ FEW = np.linspace(0.1, 0.9, 5)
 
 
 def drawn():
-    return rejection([("total uncertainty", FEW, FEW), (ODD, FEW, FEW)], "y", True)
+    return draw_rejection([Curve("total uncertainty", FEW, FEW), Curve(ODD, FEW, FEW)], "y", True, "")
 
 
 def test_names_inside_two_figures_on_a_page_differ():

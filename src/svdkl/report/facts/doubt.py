@@ -57,7 +57,8 @@ def doubts(predictions: Predictions, target: int = 0) -> dict[str, Reals]:
     if epistemic is None:
         return {"total": total}
     model = _of_target(epistemic, target)
-    return {"total": total} if _same_order(total, model) else {"total": total, "epistemic": model}
+    alike = 0 in (np.ptp(total), np.ptp(model)) or stats.spearmanr(total, model).statistic > SAME_ORDER
+    return {"total": total} if alike else {"total": total, "epistemic": model}
 
 
 def rejection(predictions: Predictions, target: int = 0) -> list[Curve]:
@@ -76,16 +77,13 @@ def _rejected(name: str, error: Reals, doubt: Reals, root: bool) -> Curve:
     return Curve(name, 1 - kept / len(error), np.sqrt(mean) if root else 1 - mean)
 
 
-def expected_errors(predictions: Predictions, target: int = 0) -> Reals:
-    """Return what the model expects :func:`errors` to be."""
-    if isinstance(predictions, ClassPredictions):
-        return 1 - predictions.probabilities[predictions.doubt.rows].max(1)
-    return predictions.doubt.total[:, target] ** 2
-
-
 def binned(predictions: Predictions, doubt: Reals, target: int = 0) -> Binned:
     """Compute error rates, or root mean squared errors, in bins of a doubt."""
-    error, expected = errors(predictions, target), expected_errors(predictions, target)
+    error = errors(predictions, target)
+    if isinstance(predictions, ClassPredictions):
+        expected = 1 - predictions.probabilities[predictions.doubt.rows].max(1)
+    else:
+        expected = predictions.doubt.total[:, target] ** 2
     parts = np.array_split(np.argsort(doubt, kind="stable"), max(1, min(BINS, len(error) // FEWEST_IN_BIN)))
     sizes = np.array([len(part) for part in parts])
     mean, hoped = (np.array([values[part].mean() for part in parts]) for values in (error, expected))
@@ -104,30 +102,17 @@ def _wilson(share: Reals, n: Reals | np.ndarray[tuple[int], np.dtype[np.int64]])
     return centre - half, centre + half
 
 
-def _same_order(first: Reals, second: Reals) -> bool:
-    """Tell whether two doubts sort the rows alike, but for the rounding of equal rows."""
-    if np.ptp(first) == 0 or np.ptp(second) == 0:
-        return True
-    return bool(stats.spearmanr(first, second).statistic > SAME_ORDER)
-
-
 def _of_target(values: Reals, target: int) -> Reals:
     return values[:, target] if values.ndim == 2 else values
 
 
-@dataclass(frozen=True)
-class Cells:
-    """The values of some rows in the first columns of a table, as text."""
-
-    names: list[str]
-    rows: list[list[str]]
-    left_out: int  # columns
-
-
-def most_doubtful(predictions: ClassPredictions | RealPredictions) -> Ints:
+def most_doubtful(predictions: Predictions) -> Ints:
     """Find the rows of the largest total uncertainty; several targets are compared in units of their spread."""
     doubt = predictions.doubt
-    total = doubt.total if isinstance(predictions, ClassPredictions) else _relative(doubt.total, predictions)
+    total = doubt.total
+    if not isinstance(predictions, ClassPredictions):
+        spread = predictions.values.std(0)
+        total = (total / np.where(spread > 0, spread, 1.0)).max(1)
     return doubt.rows[np.argsort(-total, kind="stable")[:MOST_ROWS]]
 
 
@@ -149,21 +134,15 @@ def deviations_away(predictions: RealPredictions) -> Reals:
     return np.abs(predictions.values - predictions.mean) / predictions.std
 
 
-def cells(table: Table, rows: Ints) -> Cells:
-    """Return what a table holds in some rows."""
+def cells(table: Table, rows: Ints) -> list[list[str]]:
+    """Return the values of some rows in the first columns of a table, as text."""
     table = table.take(rows)
-    shown = range(min(len(table.names), MOST_COLUMNS))
-    columns = [_texts(table.column(place)) for place in shown]
-    return Cells(
-        [table.names[place] for place in shown],
-        [list(row) for row in zip(*columns, strict=True)],
-        len(table.names) - len(shown),
-    )
-
-
-def _texts(column: Column) -> list[str]:
-    missing = np.zeros(len(column.values), np.bool_) if column.missing is None else column.missing
-    return [ABSENT if absent else _text(column, value) for value, absent in zip(column.values.tolist(), missing)]
+    columns = []
+    for place in range(min(len(table.names), MOST_COLUMNS)):
+        column = table.column(place)
+        missing = np.zeros(len(rows), np.bool_) if column.missing is None else column.missing
+        columns.append([ABSENT if absent else _text(column, x) for x, absent in zip(column.values.tolist(), missing)])
+    return [list(row) for row in zip(*columns, strict=True)]
 
 
 def _text(column: Column, value: Any) -> str:
@@ -176,8 +155,3 @@ def _text(column: Column, value: Any) -> str:
             return "yes" if value else "no"
         case "time":
             return str(value).removesuffix(" 00:00:00")
-
-
-def _relative(std: Reals, predictions: RealPredictions) -> Reals:
-    spread = predictions.values.std(0)
-    return (std / np.where(spread > 0, spread, 1.0)).max(1)

@@ -52,20 +52,15 @@ def real_findings(predictions: RealPredictions, scores: list[dict[str, Score]]) 
         told = []
         if rmse.baseline > 0:
             explained = 1 - (rmse.value / rmse.baseline) ** 2
+            gain = f"explains {share(explained)} of the variance" if explained > 0 else "is no better than the mean"
             told.append(
                 f"Errors are typically {number(rmse.value)}, against {number(rmse.baseline)} for always predicting "
-                f"the mean: "
-                + (
-                    f"the model explains {share(explained)} of the variance."
-                    if explained > 0
-                    else "the model is no better than the mean."
-                )
+                f"the mean: the model {gain}."
             )
-        low, high = covered.low, covered.high
         verdict = "as many as they should"
-        if high < INTERVAL:
+        if covered.high < INTERVAL:
             verdict = "too few: predicted deviations are too small"
-        elif low > INTERVAL:
+        elif covered.low > INTERVAL:
             verdict = "more than they should: predicted deviations are too large"
         told.append(f"95 % intervals hold {share(covered.value)} of the test rows, {verdict}.")
         found += [of + sentence for sentence in told + _value_of_doubt(predictions, place)]
@@ -104,19 +99,18 @@ def _value_of_doubt(predictions: Predictions, target: int = 0) -> list[str]:
     kept = error[np.argsort(doubt, kind="stable")[: len(error) - aside]]
     if isinstance(predictions, ClassPredictions):
         before, after = share(1 - error.mean()), share(1 - kept.mean())
-        return [f"Setting the {share(SET_ASIDE)} most uncertain rows aside takes accuracy from {before} to {after}."]
-    before, after = number(np.sqrt(error.mean())), number(np.sqrt(kept.mean()))
-    return [f"Setting the {share(SET_ASIDE)} most uncertain rows aside takes the error from {before} to {after}."]
+    else:
+        before, after = number(np.sqrt(error.mean())), number(np.sqrt(kept.mean()))
+    what = "accuracy" if isinstance(predictions, ClassPredictions) else "the error"
+    return [f"Setting the {share(SET_ASIDE)} most uncertain rows aside takes {what} from {before} to {after}."]
 
 
 def _class_limits(predictions: ClassPredictions) -> list[str]:
-    counts = Counter(predictions.labels.tolist())
-    absent = [label(name) for place, name in enumerate(predictions.classes) if counts[place] == 0]
-    few = [
-        f"{label(name)} ({counts[place]})"
-        for place, name in enumerate(predictions.classes)
-        if 0 < counts[place] < FEW_ROWS
-    ]
+    classes, counts = list(map(label, predictions.classes)), Counter(predictions.labels.tolist())
+    absent = [name for place, name in enumerate(classes) if counts[place] == 0]
+    few = [f"{name} ({counts[place]})" for place, name in enumerate(classes) if 0 < counts[place] < FEW_ROWS]
+    chosen = set(predictions.chosen.tolist())
+    never = [name for place, name in enumerate(classes) if counts[place] and place not in chosen]
     found = []
     if absent:
         found.append(f"No test row has the class {listed(absent)}: nothing is known of how well it is recognised.")
@@ -125,14 +119,8 @@ def _class_limits(predictions: ClassPredictions) -> list[str]:
     if bool(predictions.correct.all()):
         most = min(1.0, 3 / len(predictions.labels))
         found.append(f"No test row is wrong, but with so few rows the error rate may still be {share(most)}.")
-    never = (
-        set(range(len(predictions.classes)))
-        - set(predictions.chosen.tolist())
-        - {place for place, name in enumerate(predictions.classes) if counts[place] == 0}
-    )
     if never:
-        names = [label(predictions.classes[place]) for place in sorted(never)]
-        found.append(f"The class {listed(names)} is never predicted, though test rows have it.")
+        found.append(f"The class {listed(never)} is never predicted, though test rows have it.")
     return found
 
 
@@ -141,20 +129,17 @@ def _column_limits(columns: list[ColumnFacts]) -> list[str]:
     ignored = [label(column.name) for column in columns if column.kind == "ignored"]
     if ignored:
         found.append(f"{count(len(ignored), 'column is', 'columns are')} not used: {listed(ignored)}.")
-    new = [f"{label(column.name)} ({share(column.missing)})" for column in columns if _newly_missing(column)]
+    new = [column for column in columns if column.missing > 0 and not column.missing_known]
     if new:
+        names = [f"{label(column.name)} ({share(column.missing)})" for column in new]
         found.append(
-            f"Values are missing in test rows of columns that were complete in training: {listed(new)}. The model "
+            f"Values are missing in test rows of columns that were complete in training: {listed(names)}. The model "
             f"takes them for usual values."
         )
     strange = [f"{label(column.name)} ({share(column.unknown)})" for column in columns if column.unknown > 0]
     if strange:
         found.append(f"Test rows have categories that were rare or absent in training: {listed(strange)}.")
     return found
-
-
-def _newly_missing(column: ColumnFacts) -> bool:
-    return column.missing > 0 and not column.missing_known
 
 
 def _distance_limits(predictions: Predictions) -> list[str]:

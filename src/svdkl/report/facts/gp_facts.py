@@ -1,6 +1,7 @@
 """What the Gaussian processes have learned: how they are mixed, what they use, which rows they take for alike."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ from svdkl.estimators.fitted import Fitted
 from svdkl.gp.head import GPHead
 from svdkl.gp.interpolation import locate
 from svdkl.gp.kernels import LengthscaleKernel, Periodic
+from svdkl.gp.prior import Prior
 from svdkl.report.facts.predictions import Ints, Reals
 from svdkl.shapes import Tensor
 
@@ -23,14 +25,6 @@ BATCH = 4096  # rows that the network sees at a time, so that memory does not gr
 FUNCTION_POINTS = 121  # of a curve: it looks smooth in a panel of some 300 pixels
 SAME = 1e-6  # relative: the two classes of a pair move equally far, but for rounding
 TAIL = 0.005  # share of the rows on either side that we leave out, since single rows far out would set the range
-
-
-@dataclass(frozen=True)
-class Kernels:
-    """Covariance matrices (n, n) between sorted rows: of chosen GPs, and summed over all by squared mixing weights."""
-
-    by_gp: dict[int, Reals]
-    summed: Reals
 
 
 def rows_by_class(labels: Ints, num_classes: int, num_gps: int) -> Ints:
@@ -57,17 +51,21 @@ def most_points(num_gps: int) -> int:
 
 
 @torch.inference_mode()
-def kernels(head: GPHead, h: Tensor, gps: list[int]) -> Kernels:
-    """Compute the prior covariances of the chosen f_j, and of the outputs, averaged over the outputs."""
+def kernels(head: GPHead, h: Tensor, gps: list[int]) -> tuple[dict[int, Reals], Reals]:
+    """Compute the prior covariances (n, n) of the chosen f_j, and of the outputs, averaged over the outputs."""
     z = head.gps.bounding(h.to(head.mixing.weight.dtype))
-    blocks = []
-    for bank in head.gps.members():
-        positions = bank.positions(z)
-        blocks.append(bank.gps.prior_covariance(positions, positions, bank.gps.prior()))
+    covariances, summed = _covariances(head, z, z, [bank.gps.prior() for bank in head.gps.members()])
+    return {gp: covariances[gp].cpu().numpy() for gp in gps}, summed.cpu().numpy()
+
+
+def _covariances(head: GPHead, first: Tensor, second: Tensor, priors: Sequence[Prior]) -> tuple[Tensor, Tensor]:
+    """Compute prior covariances between rows: of each f_j, and their sum by the mean squared mixing weights."""
+    blocks = [
+        bank.gps.prior_covariance(bank.positions(first), bank.positions(second), prior)
+        for bank, prior in zip(head.gps.members(), priors, strict=True)
+    ]
     covariances = torch.cat(blocks)[head.gps.gp_order]
-    weight = head.mixing.weight.double().square().mean(0)
-    summed = torch.einsum("j,jab->ab", weight, covariances)
-    return Kernels({gp: covariances[gp].cpu().numpy() for gp in gps}, summed.cpu().numpy())
+    return covariances, torch.einsum("j,jab->ab", head.mixing.weight.double().square().mean(0), covariances)
 
 
 @dataclass(frozen=True)
@@ -83,7 +81,7 @@ class Neighbours:
 
 
 @torch.inference_mode()
-def neighbours(head: GPHead, h: Tensor, asked: Ints, most: int = MOST) -> Neighbours:
+def neighbours(head: GPHead, h: Tensor, asked: Ints) -> Neighbours:
     """Find the rows most like the rows at some places, from the features of all; no row is its own neighbour.
 
     The likeness is the covariance of the outputs, Σ_j w_j k_j(x, x') with w_j the mean squared mixing weight of GP j,
@@ -97,19 +95,14 @@ def neighbours(head: GPHead, h: Tensor, asked: Ints, most: int = MOST) -> Neighb
     ]
     deviation = torch.cat(variance).clamp(min=0).sqrt()
     own = z[torch.from_numpy(asked).to(z.device)]
-    parts = []
-    for part in z.split(_rows_at_once(head, len(asked))):
-        blocks = [
-            bank.gps.prior_covariance(bank.positions(own), bank.positions(part), prior)
-            for bank, prior in zip(head.gps.members(), state.priors, strict=True)
-        ]
-        parts.append(torch.einsum("j,jab->ab", weight, torch.cat(blocks)[head.gps.gp_order]))
+    blocks = z.split(_rows_at_once(head, len(asked)))
+    parts = [_covariances(head, own, block, state.priors)[1] for block in blocks]
     covariance, spread = torch.cat(parts, 1).cpu().numpy(), deviation.cpu().numpy()
     # Where no GP moves any output, no row is like another.
     scale = np.maximum(spread[asked, None] * spread, np.finfo(np.float64).tiny)
     likeness = np.clip(covariance / scale, -1, 1)
     likeness[np.arange(len(asked)), asked] = -np.inf
-    places = np.argsort(-likeness, axis=1, kind="stable")[:, : min(most, len(h) - 1)]
+    places = np.argsort(-likeness, axis=1, kind="stable")[:, : min(MOST, len(h) - 1)]
     return Neighbours(places, np.take_along_axis(likeness, places, 1))
 
 

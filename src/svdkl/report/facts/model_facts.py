@@ -99,18 +99,12 @@ class ColumnFacts:
 
 def describe_columns(encoder: TabularEncoder, table: Table) -> list[ColumnFacts]:
     """Describe all columns of the rows in figures, in the order of the schema."""
-    places = _places(encoder, table)
-    return [
-        _describe(column, table, place, encoder.max_onehot) for column, place in zip(encoder.schema.columns, places)
-    ]
-
-
-def _places(encoder: TabularEncoder, table: Table) -> list[int | None]:
-    columns = encoder.schema.columns
-    if not (encoder.schema.named and table.named):
-        return list(range(len(columns)))
+    columns, by_name = encoder.schema.columns, encoder.schema.named and table.named
     places = {name: place for place, name in enumerate(table.names)}
-    return [places.get(column.name) for column in columns]
+    return [
+        _describe(column, table, places.get(column.name) if by_name else place, encoder.max_onehot)
+        for place, column in enumerate(columns)
+    ]
 
 
 def _describe(column: ColumnSchema, table: Table, place: int | None, max_onehot: int) -> ColumnFacts:

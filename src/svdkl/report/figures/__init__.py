@@ -1,1 +1,1 @@
-"""Figures, each a function from plain numbers to SVG; nothing is computed here that a reader would quote."""
+"""Figures, each a function from numbers to SVG; nothing is computed here that a reader would quote."""

@@ -21,15 +21,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 INK, MUTED, RULE = "#010101", "#020202", "#030303"  # text; secondary text; lines behind the data
 BLUE, ORANGE, GREEN, RED = "#040404", "#050505", "#060606", "#070707"
-VARIABLES = {
-    INK: "ink",
-    MUTED: "muted",
-    RULE: "rule",
-    BLUE: "blue",
-    ORANGE: "orange",
-    GREEN: "green",
-    RED: "red",
-}
+VARIABLES = {INK: "ink", MUTED: "muted", RULE: "rule", BLUE: "blue", ORANGE: "orange", GREEN: "green", RED: "red"}
 
 STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
@@ -80,16 +72,10 @@ class Canvas:
     """An empty figure, measured in pixels of the page, to draw on in a with block; afterwards it is there as SVG.
 
     Within the block the calling program's own style does not count; after the block it is as it was before.
-
-    Attributes
-    ----------
-    figure
-        The figure of matplotlib to draw on.
-    svg
-        The element of an HTML page, once the block has ended.
     """
 
-    figure: Figure
+    figure: Figure  # of matplotlib, to draw on
+    svg: str  # the element of an HTML page, once the block has ended
 
     def __init__(self, width: int | float, height: int | float) -> None:
         self.size = width / 72, height / 72

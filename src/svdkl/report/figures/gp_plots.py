@@ -1,33 +1,22 @@
 """Drawings of the Gaussian processes: functions, use of their grids, hyperparameters, covariances, mixing matrix."""
 
 import numpy as np
-import numpy.typing as npt
 
-from svdkl.report.figures.canvas import (
-    BLUE,
-    MUTED,
-    ORANGE,
-    RULE,
-    Canvas,
-    Shades,
-    bare,
-    diverging,
-    plain_log_axis,
-    sequential,
-)
-
-Reals = npt.NDArray[np.float64]
+from svdkl.report.facts.gp_facts import LearnedFunction
+from svdkl.report.facts.predictions import Reals
+from svdkl.report.figures.canvas import BLUE, MUTED, ORANGE, RULE, Canvas, bare, diverging, plain_log_axis, sequential
 
 
-def function(feature: Reals, mean: Reals, std: Reals, rows: Reals, title: str, x_label: str, y_label: str) -> str:
+def function(line: LearnedFunction, title: str, x_label: str, y_label: str) -> str:
     """Draw a mean with a band of two deviations; columns at the bottom show where the rows lie."""
     with Canvas(325, 250) as canvas:
         axes = canvas.figure.add_subplot()
-        axes.fill_between(feature, mean - 2 * std, mean + 2 * std, color=BLUE, alpha=0.2)
-        axes.plot(feature, mean, color=BLUE)
-        axes.set(xlabel=x_label, ylabel=y_label, xlim=(feature[0], feature[-1]))
+        axes.fill_between(line.feature, line.mean - 2 * line.std, line.mean + 2 * line.std, color=BLUE, alpha=0.2)
+        axes.plot(line.feature, line.mean, color=BLUE)
+        ends = line.feature[0], line.feature[-1]
+        axes.set(xlabel=x_label, ylabel=y_label, xlim=ends)
         axes.set_title(title, fontsize=11)
-        counts, edges = np.histogram(rows, bins=40, range=(feature[0], feature[-1]))
+        counts, edges = np.histogram(line.rows, bins=40, range=ends)
         if counts.any():
             heights = counts / counts.max() / 6  # of the axes
             place = axes.get_xaxis_transform()
@@ -35,7 +24,7 @@ def function(feature: Reals, mean: Reals, std: Reals, rows: Reals, title: str, x
     return canvas.svg
 
 
-def grid_use(shares: list[npt.NDArray[np.float64]], gps: list[int]) -> str:
+def grid_use(shares: list[Reals], gps: list[int]) -> str:
     """Draw a row for each GP and a column for each cell; the more rows of the table a cell holds, the darker it is."""
     cells = max(map(len, shares))
     image = np.full((len(gps), cells), np.nan)
@@ -74,14 +63,17 @@ def hyperparameters(deviations: Reals, lengthscales: Reals, gps: list[int]) -> s
     return canvas.svg
 
 
-def kernel(matrix: npt.NDArray[np.float64], groups: list[tuple[str, int]], title: str, x_label: str) -> str:
+def kernel(matrix: Reals, groups: list[tuple[str, int]], title: str, x_label: str) -> str:
     """Draw a covariance matrix between sorted rows, blue where it is large and orange where it is negative.
 
     Groups are named runs of rows, with their sizes.
     """
+    low, high = float(matrix.min()), float(matrix.max())
+    signed = low < -1e-3 * high
+    shades = diverging(matrix / max(-low, high)) if signed else sequential((matrix - low) / (high - low or 1.0))
     with Canvas(300, 310) as canvas:
         axes = canvas.figure.add_subplot()
-        axes.imshow(_shades(matrix), interpolation="none")
+        axes.imshow(shades, interpolation="none")
         bare(axes)
         axes.spines[:].set(visible=True, color=RULE)
         axes.set_title(title, fontsize=11)
@@ -100,14 +92,7 @@ def kernel(matrix: npt.NDArray[np.float64], groups: list[tuple[str, int]], title
     return canvas.svg
 
 
-def _shades(matrix: npt.NDArray[np.float64]) -> Shades:
-    low, high = float(matrix.min()), float(matrix.max())
-    if low < -1e-3 * high:
-        return diverging(matrix / max(-low, high))
-    return sequential((matrix - low) / (high - low or 1.0))
-
-
-def mixing(weights: npt.NDArray[np.float64], outputs: list[str], gps: list[int], x_label: str) -> str:
+def mixing(weights: Reals, outputs: list[str], gps: list[int], x_label: str) -> str:
     """Draw the mixing matrix A, outputs by GPs: blue is positive, orange negative, strong colours are large weights."""
     longest = max(map(len, outputs))
     num_outputs, num_gps = weights.shape

@@ -1,23 +1,18 @@
 """How losses fell in training."""
 
 import numpy as np
-import numpy.typing as npt
 from matplotlib.ticker import MaxNLocator
 
+from svdkl.report.facts.predictions import Reals
 from svdkl.report.figures.canvas import BLUE, INK, MUTED, ORANGE, Canvas, plain_log_axis
-
-Reals = npt.NDArray[np.float64]
 
 WIDE = 10.0  # a largest loss of more than ten times the smallest would press the others flat
 
 
 def learning(stages: list[str], train_loss: Reals, held_out: Reals, scaled: Reals | None = None) -> str:
-    """Draw a point for each epoch, with a line between stages, whose losses do not compare.
+    """Draw a point for each epoch, with a line between stages; ``scaled`` is after the best temperature, for classes.
 
-    Parameters
-    ----------
-    scaled
-        The held-out losses after the best temperature, for classes.
+    The losses of two stages do not compare.
     """
     with Canvas(600, 320) as canvas:
         axes = canvas.figure.add_subplot()
@@ -32,7 +27,6 @@ def learning(stages: list[str], train_loss: Reals, held_out: Reals, scaled: Real
         for start, end in zip(starts, [*starts[1:], len(stages)]):
             part = slice(start, end)
             marker = "o" if end - start < 15 else ""
-            first = start == 0
             for losses, colour, line, name in curves:
                 axes.plot(
                     epochs[part],
@@ -41,18 +35,12 @@ def learning(stages: list[str], train_loss: Reals, held_out: Reals, scaled: Real
                     linestyle=line,
                     marker=marker if line == "-" else "",
                     markersize=4,
-                    label=name if first else None,
+                    label=None if start else name,
                 )
             if start:
                 axes.axvline(start + 0.5, color=MUTED, linewidth=1, linestyle=(0, (4, 3)))
-            axes.annotate(
-                stages[start],
-                (start + 0.5, 1.02),
-                (3, 0),
-                xycoords=("data", "axes fraction"),
-                textcoords="offset points",
-                color=INK,
-            )
+            above = (start + 0.5, 1.02)
+            axes.annotate(stages[start], above, (3, 0), ("data", "axes fraction"), "offset points", color=INK)
         losses = np.concatenate([losses[np.isfinite(losses)] for losses, *_ in curves])
         if len(losses) and 0 < WIDE * losses.min() < losses.max():
             plain_log_axis(axes, "y")

@@ -3,9 +3,10 @@
 import numpy as np
 import numpy.typing as npt
 
+from svdkl.report.facts.doubt import Binned, Curve
+from svdkl.report.facts.predictions import Reals
+from svdkl.report.facts.scores import Reliability
 from svdkl.report.figures.canvas import BLUE, INK, MUTED, ORANGE, RULE, Canvas, bare, percent_axis, sequential
-
-Reals = npt.NDArray[np.float64]
 
 WRITTEN = 12  # classes of a confusion matrix whose cells are wide enough for numbers
 NAMED = 40  # classes of a confusion matrix whose names do not overlap
@@ -40,19 +41,11 @@ def confusion(matrix: npt.NDArray[np.int64], classes: list[str]) -> str:
     return canvas.svg
 
 
-def reliability(
-    predicted: Reals,
-    observed: Reals,
-    low: Reals,
-    high: Reals,
-    counts: Reals | None,
-    title: str,
-    x_label: str,
-    y_label: str,
-) -> str:
-    """Draw observed against predicted shares, with bars of what chance allows and, if given, columns of the counts."""
-    with Canvas(330, 360 if counts is not None else 320) as canvas:
-        if counts is None:
+def reliability(found: Reliability, title: str, x_label: str, y_label: str, counted: bool) -> str:
+    """Draw observed against predicted shares, with bars of what chance allows and, if wanted, columns of the counts."""
+    predicted, observed, counts = found.predicted, found.observed, found.counts
+    with Canvas(330, 360 if counted else 320) as canvas:
+        if not counted:
             axes = canvas.figure.add_subplot()
             axes.set_xlabel(x_label)
         else:
@@ -64,9 +57,9 @@ def reliability(
             percent_axis(below, "x")
             axes.tick_params(labelbottom=False)
         axes.plot([0, 1], [0, 1], color=MUTED, linewidth=1, linestyle=(0, (4, 3)))
-        axes.vlines(predicted, low, high, color=MUTED, linewidth=5, alpha=0.25)
-        sizes = np.full(len(predicted), 34.0) if counts is None else 16 + 90 * counts / counts.max()
-        inside = (observed >= low) & (observed <= high)
+        axes.vlines(predicted, found.low, found.high, color=MUTED, linewidth=5, alpha=0.25)
+        sizes = 16 + 90 * counts / counts.max() if counted else np.full(len(predicted), 34.0)
+        inside = (observed >= found.low) & (observed <= found.high)
         for chosen, fill in ((inside, BLUE), (~inside, "none")):
             points = axes.scatter(predicted[chosen], observed[chosen], s=sizes[chosen], color=fill, zorder=3)
             points.set(edgecolor=BLUE, linewidth=1.5)
@@ -98,27 +91,25 @@ def residuals(mean: Reals, residual: Reals, std: Reals, title: str, unit: str) -
     return canvas.svg
 
 
-def rejection(curves: list[tuple[str, Reals, Reals]], y_label: str, shares: bool, title: str = "") -> str:
+def draw_rejection(curves: list[Curve], y_label: str, shares: bool, title: str) -> str:
     """Draw the quality of the rest as doubtful rows are set aside; the level line is chance."""
     with Canvas(480, 370) as canvas:
         axes = canvas.figure.add_subplot()
-        start = float(curves[0][2][0])
-        axes.axhline(start, color=MUTED, linewidth=1, label="random order")
-        for name, rejected, quality in curves:
-            known = name in COLOURS
+        axes.axhline(float(curves[0].y[0]), color=MUTED, linewidth=1, label="random order")
+        for curve in curves:
             axes.plot(
-                rejected,
-                quality,
-                color=COLOURS.get(name, MUTED),
-                linewidth=WIDTHS.get(name, 1.0),
-                linestyle="-" if known else (0, (4, 3)),
-                marker="o" if len(rejected) == 1 else "",
-                label=name,
+                curve.x,
+                curve.y,
+                color=COLOURS.get(curve.name, MUTED),
+                linewidth=WIDTHS.get(curve.name, 1.0),
+                linestyle="-" if curve.name in COLOURS else (0, (4, 3)),
+                marker="o" if len(curve.x) == 1 else "",
+                label=curve.name,
             )
         axes.set(xlabel="rows set aside, the most uncertain first", ylabel=y_label, xlim=(0, 1))
         percent_axis(axes, "x")
         if shares:
-            lowest = min(float(quality.min()) for _, _, quality in curves)
+            lowest = min(float(curve.y.min()) for curve in curves)
             axes.set_ylim(max(0.0, lowest - 0.1 * (1 - lowest)) if lowest < 1 else 0.0, 1.0 + 0.04 * (1 - lowest))
             percent_axis(axes, "y")
         else:
@@ -128,18 +119,16 @@ def rejection(curves: list[tuple[str, Reals, Reals]], y_label: str, shares: bool
     return canvas.svg
 
 
-def errors_by_doubt(
-    error: Reals, low: Reals, high: Reals, expected: Reals, x_label: str, y_label: str, shares: bool
-) -> str:
+def errors_by_doubt(found: Binned, x_label: str, y_label: str, shares: bool) -> str:
     """Draw observed errors as columns, by rising uncertainty, with dashes where the model expects them to end."""
     with Canvas(430, 330) as canvas:
         axes = canvas.figure.add_subplot()
-        width = 1 / len(error)
-        middle = (np.arange(len(error)) + 0.5) * width
-        axes.bar(middle, error, 0.8 * width, color=BLUE, alpha=0.55, label="observed, with 95 % interval")
-        axes.vlines(middle, low, high, color=BLUE, linewidth=1.5)
-        half = 0.4 * width
-        axes.hlines(expected, middle - half, middle + half, color=ORANGE, linewidth=2.5, label="expected by the model")
+        width = 1 / len(found.error)
+        middle, half = (np.arange(len(found.error)) + 0.5) * width, 0.4 * width
+        axes.bar(middle, found.error, 0.8 * width, color=BLUE, alpha=0.55, label="observed, with 95 % interval")
+        axes.vlines(middle, found.low, found.high, color=BLUE, linewidth=1.5)
+        ends = middle - half, middle + half
+        axes.hlines(found.expected, *ends, color=ORANGE, linewidth=2.5, label="expected by the model")
         axes.set(xlabel=x_label, ylabel=y_label, xlim=(0, 1))
         axes.set_ylim(bottom=0)
         percent_axis(axes, "x")

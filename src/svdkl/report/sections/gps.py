@@ -110,10 +110,7 @@ def _functions(facts: Facts, head: GPHead, found: GPFacts) -> str:
         output, weight = strongest_output(found, gp)
         towards = label(facts.outputs[output], 18)
         sign = "+" if weight > 0 else "−"
-        svg = function(
-            line.feature, line.mean, line.std, line.rows, f"GP {gp}  →  {sign} {towards}",
-            f"feature {head.gps.groups[gp][0]}", f"f{gp}",
-        )  # fmt: skip
+        svg = function(line, f"GP {gp}  →  {sign} {towards}", f"feature {head.gps.groups[gp][0]}", f"f{gp}")
         ends = f"{number(line.mean[0])} to {number(line.mean[-1])}"
         panels.append(Panel(svg, f"GP {gp} goes from {ends} over the range of the rows, {sign} {towards}."))
     several = max(map(len, head.gps.groups)) > 1
@@ -139,11 +136,10 @@ def _kernels(facts: Facts, head: GPHead, found: GPFacts) -> str:
         groups = [("", len(chosen))]
         by = f"{label(predictions.targets[0])}, which rises to the right and down"
     driven = _shown_drivers(facts, found)
-    matrices = kernels(head, facts.features[chosen], [gp for gp, _ in driven])
-    summed = kernel(matrices.summed, groups, "all GPs, as mixed", _span(matrices.summed))
-    panels = [Panel(summed, "Sum over all GPs.")]
+    by_gp, summed = kernels(head, facts.features[chosen], [gp for gp, _ in driven])
+    panels = [Panel(kernel(summed, groups, "all GPs, as mixed", _span(summed)), "Sum over all GPs.")]
     for gp, output in driven:
-        matrix, towards = matrices.by_gp[gp], label(facts.outputs[output], 18)
+        matrix, towards = by_gp[gp], label(facts.outputs[output], 18)
         svg = kernel(matrix, groups, f"GP {gp}  →  {towards}", _span(matrix))
         blocks = _blocks(matrix, [size for _, size in groups])
         panels.append(Panel(svg, f"GP {gp}, which moves {towards} most: {blocks}"))

@@ -2,12 +2,13 @@
 
 from svdkl.report.facts.all_facts import Facts
 from svdkl.report.facts.predictions import ClassPredictions
-from svdkl.report.facts.scores import Score
 from svdkl.report.html import TITLES, Section, bullets, interval, shown, text
+from svdkl.report.sections.quality import drawn_targets
 from svdkl.report.words import count, label, listed
 
 CLASS_CARDS = ("accuracy", "negative_log_probability", "expected_calibration_error", "auroc")
 REAL_CARDS = ("rmse", "mae", "interval_coverage", "crps_gaussian")
+SEVERAL_CARDS = ("rmse", "interval_coverage")  # of each target
 
 
 def title(facts: Facts) -> str:
@@ -27,17 +28,19 @@ def subtitle(facts: Facts) -> str:
 
 def cards(facts: Facts) -> str:
     """Show the most important numbers, large; of several targets the first three."""
-    if isinstance(facts.predictions, ClassPredictions):
-        return _cards([("", facts.scores[0][name]) for name in CLASS_CARDS])
-    names = facts.predictions.targets
-    wanted = REAL_CARDS if len(names) == 1 else ("rmse", "interval_coverage")
-    return _cards(
-        [
-            (label(name) if len(names) > 1 else "", by_name[metric])
-            for name, by_name in list(zip(names, facts.scores, strict=True))[:3]
-            for metric in wanted
-        ]
-    )
+    wanted: tuple[str, ...] = CLASS_CARDS if isinstance(facts.predictions, ClassPredictions) else REAL_CARDS
+    wanted = SEVERAL_CARDS if len(facts.scores) > 1 else wanted
+    parts = []
+    for (_, owner), by_name in list(zip(drawn_targets(facts.predictions), facts.scores))[:3]:
+        for score in map(by_name.__getitem__, wanted):
+            name = TITLES[score.metric.name]
+            parts.append(
+                f'<div class="card"><span class="name">{text(f"{owner}: {name}" if owner else name)}</span>'
+                f'<span class="value">{text(shown(score, score.value))}</span>'
+                f'<span class="note">{text(interval(score))}</span>'
+                f'<span class="note">baseline {text(shown(score, score.baseline))}</span></div>'
+            )
+    return f'<div class="cards">{"".join(parts)}</div>'
 
 
 def intended_use(facts: Facts) -> Section:
@@ -77,16 +80,3 @@ def intended_use(facts: Facts) -> Section:
             "out of this page."
         )
     return Section("use", "Intended use", bullets(statements))
-
-
-def _cards(chosen: list[tuple[str, Score]]) -> str:
-    parts = []
-    for owner, score in chosen:
-        name = TITLES[score.metric.name]
-        parts.append(
-            f'<div class="card"><span class="name">{text(f"{owner}: {name}" if owner else name)}</span>'
-            f'<span class="value">{text(shown(score, score.value))}</span>'
-            f'<span class="note">{text(interval(score))}</span>'
-            f'<span class="note">baseline {text(shown(score, score.baseline))}</span></div>'
-        )
-    return f'<div class="cards">{"".join(parts)}</div>'

@@ -3,7 +3,7 @@
 from svdkl.estimators.targets import COUNTS
 from svdkl.report.facts.all_facts import Facts
 from svdkl.report.facts.findings import class_findings, real_findings
-from svdkl.report.facts.predictions import ClassPredictions, RealPredictions
+from svdkl.report.facts.predictions import ClassPredictions, Predictions, RealPredictions
 from svdkl.report.facts.scores import Reliability, confusion_matrix, coverage, frequent_confusions, of_class, top_label
 from svdkl.report.figures.quality_plots import POINTS, confusion, reliability, residuals
 from svdkl.report.html import Panel, Section, bullets, figure, paragraph, scores, table
@@ -52,12 +52,9 @@ def calibration(facts: Facts) -> Section:
     if isinstance(predictions, ClassPredictions):
         return Section("calibration", "Calibration", _reliability(predictions))
     panels = []
-    for place, name in enumerate(predictions.targets[:MOST_TARGETS]):
+    for place, title in drawn_targets(predictions):
         found = coverage(predictions, place)
-        title = label(name) if len(predictions.targets) > 1 else ""
-        svg = reliability(
-            found.predicted, found.observed, found.low, found.high, None, title, "level of the interval", "rows within"
-        )
+        svg = reliability(found, title, "level of the interval", "rows within", counted=False)
         panels.append(Panel(svg, f"Share of rows within central intervals, by level: {_read(found)}"))
     caption = (
         "Read it as: of all intervals that should hold 80 % of the rows, how many rows do they hold? Points on the "
@@ -76,16 +73,22 @@ def mistakes(facts: Facts) -> Section:
     return Section("errors", "Errors", body)
 
 
+def drawn_targets(predictions: Predictions) -> list[tuple[int, str]]:
+    """Choose the targets that figures show, each with its title, which only several targets need."""
+    names = ("",) if isinstance(predictions, ClassPredictions) else predictions.targets
+    return [(place, label(name) if len(names) > 1 else "") for place, name in enumerate(names[:MOST_TARGETS])]
+
+
 def _reliability(predictions: ClassPredictions) -> str:
     top = top_label(predictions)
-    svg = _diagram(top, "predicted class", "confidence", "accuracy")
+    svg = reliability(top, "predicted class", "confidence", "accuracy", counted=True)
     panels = [Panel(svg, f"Accuracy by confidence: {_read(top)}")]
     size = len(predictions.classes)
     few = range(1 if size == 2 else 0, size) if size <= FEW_CLASSES else ()
     for place in few:
         found = of_class(predictions, place)
         name = label(predictions.classes[place])
-        svg = _diagram(found, name, "predicted probability", "share of the class")
+        svg = reliability(found, name, "predicted probability", "share of the class", counted=True)
         panels.append(Panel(svg, f"Share of {name} by its predicted probability: {_read(found)}"))
     caption = (
         "Read it as: of the rows whose predicted class has a probability of 80 %, how many are right? Points on the "
@@ -98,10 +101,6 @@ def _reliability(predictions: ClassPredictions) -> str:
     return figure("reliability", "Reliability of probabilities", panels, caption)
 
 
-def _diagram(found: Reliability, title: str, x_label: str, y_label: str) -> str:
-    return reliability(found.predicted, found.observed, found.low, found.high, found.counts, title, x_label, y_label)
-
-
 def _read(found: Reliability) -> str:
     return ", ".join(f"{share(x)}: {share(y)}" for x, y in zip(found.predicted, found.observed))
 
@@ -109,10 +108,8 @@ def _read(found: Reliability) -> str:
 def _confusion(predictions: ClassPredictions) -> str:
     matrix = confusion_matrix(predictions)
     names = [label(name, 16) for name in predictions.classes]
-    panel = Panel(
-        confusion(matrix, names),
-        f"Of {count(int(matrix.sum()), 'row')}, {count(int(matrix.trace()))} lie on the diagonal.",
-    )
+    told = f"Of {count(int(matrix.sum()), 'row')}, {count(int(matrix.trace()))} lie on the diagonal."
+    panel = Panel(confusion(matrix, names), told)
     caption = (
         "Read a line as: what are rows of this true class taken for? The stronger the colour, the larger the share of "
         "the line; all that lies off the diagonal is wrong."
@@ -133,16 +130,11 @@ def _confusion(predictions: ClassPredictions) -> str:
 def _residuals(predictions: RealPredictions) -> str:
     rows = predictions.doubt.rows
     panels = []
-    for place, name in enumerate(predictions.targets[:MOST_TARGETS]):
+    for place, title in drawn_targets(predictions):
         mean, std = predictions.mean[rows, place], predictions.std[rows, place]
-        residual = predictions.values[rows, place] - mean
-        title = label(name) if len(predictions.targets) > 1 else ""
-        panels.append(
-            Panel(
-                residuals(mean, residual, std, title, label(name)),
-                f"Errors of {label(name)}: mean {number(residual.mean())}, deviation {number(residual.std())}.",
-            )
-        )
+        residual, name = predictions.values[rows, place] - mean, label(predictions.targets[place])
+        told = f"Errors of {name}: mean {number(residual.mean())}, deviation {number(residual.std())}."
+        panels.append(Panel(residuals(mean, residual, std, title, name), told))
     some = f" At most {count(POINTS)} points are drawn." if len(rows) > POINTS else ""
     caption = (
         "Read it as: is the prediction too low (points above zero) or too high somewhere, and does the band, two "

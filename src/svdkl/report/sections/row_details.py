@@ -1,7 +1,7 @@
 """Single test rows worth a look."""
 
 from svdkl.report.facts.all_facts import Facts
-from svdkl.report.facts.doubt import cells, deviations_away, most_doubtful, most_surprising, surely_wrong
+from svdkl.report.facts.doubt import MOST_COLUMNS, cells, deviations_away, most_doubtful, most_surprising, surely_wrong
 from svdkl.report.facts.predictions import ClassPredictions, Ints, RealPredictions, entropy
 from svdkl.report.html import Section, heading, paragraph, table
 from svdkl.report.thumbnails import numbered
@@ -14,21 +14,17 @@ MOST_TARGETS = 3  # targets of four columns each that fit into a table
 def notable_rows(facts: Facts) -> Section:
     """Show the most doubtful rows, and rows in which the model was sure and wrong."""
     predictions = facts.predictions
-    doubtful = paragraph("Rows are counted from 0, in the order of the test table.")
-    doubtful += heading("Most uncertain rows") + _table(facts, most_doubtful(predictions))
+    body = paragraph("Rows are counted from 0, in the order of the test table.")
+    body += heading("Most uncertain rows") + _table(facts, most_doubtful(predictions))
     if not isinstance(predictions, ClassPredictions):
-        body = heading("Most surprising rows") + paragraph(
-            "Rows whose targets lie most predicted deviations away from their predictions."
-        )
-        return Section("rows", "Rows to look at", doubtful + body + _table(facts, most_surprising(predictions)))
-    wrong = surely_wrong(predictions)
-    body = heading("Surely wrong rows")
-    if len(wrong):
-        body += paragraph("Mistakes with the highest probabilities: wrong labels in the data are often among them.")
-        body += _table(facts, wrong)
+        told = "Rows whose targets lie most predicted deviations away from their predictions."
+        body += heading("Most surprising rows") + paragraph(told) + _table(facts, most_surprising(predictions))
+    elif len(wrong := surely_wrong(predictions)):
+        told = "Mistakes with the highest probabilities: wrong labels in the data are often among them."
+        body += heading("Surely wrong rows") + paragraph(told) + _table(facts, wrong)
     else:
-        body += paragraph("No test row is wrong with a probability above one half.")
-    return Section("rows", "Rows to look at", doubtful + body)
+        body += heading("Surely wrong rows") + paragraph("No test row is wrong with a probability above one half.")
+    return Section("rows", "Rows to look at", body)
 
 
 def _table(facts: Facts, rows: Ints) -> str:
@@ -37,21 +33,16 @@ def _table(facts: Facts, rows: Ints) -> str:
         head, lines, numbers = _class_cells(predictions, rows)
     else:
         head, lines, numbers = _real_cells(predictions, rows)
-    if not isinstance(facts.shown, Table):
-        return table(
-            ["Row", *head],
-            [[numbered(facts, int(row)), *line] for row, line in zip(rows, lines)],
-            [0, *numbers],
-            kind="lines",
-        )
-    values = cells(facts.shown, rows)
-    filled = [
-        [count(int(row)), *line, *(label(cell, 40) for cell in one)]
-        for row, line, one in zip(rows, lines, values.rows, strict=True)
-    ]
-    names = [label(name, 30) for name in values.names]
-    shown = table(["Row", *head, *names], filled, [0, *numbers], kind="lines")
-    return shown + (paragraph(f"{count(values.left_out, 'more column')} not shown.") if values.left_out else "")
+    head, lines = ["Row", *head], [[numbered(facts, int(row)), *line] for row, line in zip(rows, lines)]
+    left_out = 0
+    if isinstance(facts.shown, Table):
+        names = facts.shown.names
+        head += [label(name, 30) for name in names[:MOST_COLUMNS]]
+        for line, values in zip(lines, cells(facts.shown, rows), strict=True):
+            line += [label(value, 40) for value in values]
+        left_out = max(0, len(names) - MOST_COLUMNS)
+    more = paragraph(f"{count(left_out, 'more column')} not shown.") if left_out else ""
+    return table(head, lines, [0, *numbers], kind="lines") + more
 
 
 def _class_cells(predictions: ClassPredictions, rows: Ints) -> tuple[list[str], list[list[str]], list[int]]:

@@ -12,13 +12,7 @@ from svdkl.report.html import Panel, Section, figure, folded, heading, pairs, pa
 from svdkl.report.words import ABSENT, count, label, number, share
 
 STAGES = {"network": "network alone", "joint": "with Gaussian processes"}
-PLURALS = {
-    "number": "numbers",
-    "boolean": "booleans",
-    "category": "categories",
-    "time": "times",
-    "ignored": "ignored",
-}
+PLURALS = {"category": "categories", "ignored": "ignored"}  # of kinds of columns that take more than an s, or none
 MOST_LISTED = 20  # columns or classes: longer tables are folded, so that a page can be skimmed
 
 
@@ -43,7 +37,7 @@ def data(facts: Facts) -> Section:
     if len(rows) > MOST_LISTED:
         columns = folded(f"All {len(rows)} columns", columns)
     kinds = Counter(column.kind for column in facts.columns)
-    summary = ", ".join(count(rows, kind, PLURALS[kind]) for kind, rows in kinds.items())
+    summary = ", ".join(count(rows, kind, PLURALS.get(kind, "")) for kind, rows in kinds.items())
     return Section("data", "Data", body + heading("Columns") + paragraph(f"By kind: {summary}.") + columns)
 
 
@@ -53,11 +47,12 @@ def training(facts: Facts) -> Section:
     history = facts.fitted.history
     if history:
         scaled = [epoch.scaled_nlp for epoch in history if epoch.scaled_nlp is not None]
+        for_classes = len(scaled) == len(history)
         svg = learning(
             [STAGES.get(epoch.stage, epoch.stage) for epoch in history],
             np.array([epoch.train_loss for epoch in history]),
             np.array([epoch.held_out_nlp for epoch in history]),
-            np.array(scaled) if len(scaled) == len(history) else None,
+            np.array(scaled) if for_classes else None,
         )
         best = min(epoch.held_out_nlp for epoch in history)
         panel = Panel(svg, f"Losses of {count(len(history), 'epoch')}; the best held-out one is {number(best)}.")
@@ -66,14 +61,13 @@ def training(facts: Facts) -> Section:
             "the second stage includes what the GPs cost (the negative evidence lower bound), so only held-out lines "
             "compare across stages. Without held-out rows, that line shows the training rows."
         )
-        if len(scaled) == len(history):
+        if for_classes:
             caption += (
                 " A network that goes on learning becomes too sure of itself, which one temperature puts right, and so "
                 "does the last stage of models with GPs: these keep the epoch at which the dashed line is lowest."
             )
         body += figure("learning", "Learning curves", [panel], caption)
-        notes = [epoch.note for epoch in history if epoch.note]
-        body += "".join(paragraph(note) for note in notes)
+        body += "".join(paragraph(epoch.note) for epoch in history if epoch.note)
     return Section("training", "Training", body)
 
 
@@ -100,14 +94,8 @@ def _classes(predictions: ClassPredictions) -> str:
         ]
         for place, (name, rows) in enumerate(zip(predictions.classes, counts))
     ]
-    head = [
-        "Class",
-        "Test rows",
-        "Share",
-        "Mean probability",
-        "Recognised (recall)",
-        "Right when predicted (precision)",
-    ]
+    right = "Right when predicted (precision)"
+    head = ["Class", "Test rows", "Share", "Mean probability", "Recognised (recall)", right]
     body = table(head, rows, numbers=range(1, 6))
     if len(rows) > MOST_LISTED:
         body = folded(f"All {len(rows)} classes", body)

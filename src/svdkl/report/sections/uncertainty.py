@@ -3,11 +3,10 @@
 from svdkl.report.facts.all_facts import Facts
 from svdkl.report.facts.doubt import binned, doubts, rejection
 from svdkl.report.facts.predictions import ClassPredictions
-from svdkl.report.figures.quality_plots import errors_by_doubt
-from svdkl.report.figures.quality_plots import rejection as draw_rejection
+from svdkl.report.figures.quality_plots import draw_rejection, errors_by_doubt
 from svdkl.report.html import Panel, Section, figure, paragraph
-from svdkl.report.sections.quality import MOST_TARGETS
-from svdkl.report.words import label, number, share
+from svdkl.report.sections.quality import drawn_targets
+from svdkl.report.words import number, share
 
 
 def uncertainty(facts: Facts) -> Section:
@@ -18,15 +17,11 @@ def uncertainty(facts: Facts) -> Section:
 def _rejection(facts: Facts) -> str:
     classes = isinstance(facts.predictions, ClassPredictions)
     panels = []
-    for place, title in _targets(facts):
+    quality = "accuracy of the rest" if classes else "root mean squared error of the rest"
+    show = share if classes else number
+    for place, title in drawn_targets(facts.predictions):
         curves = rejection(facts.predictions, place)
-        svg = draw_rejection(
-            [(curve.name, curve.x, curve.y) for curve in curves],
-            "accuracy of the rest" if classes else "root mean squared error of the rest",
-            classes,
-            title,
-        )
-        show = share if classes else number
+        svg = draw_rejection(curves, quality, classes, title)
         ends = ", ".join(f"by {curve.name} {show(curve.y[0])} to {show(curve.y[-1])}" for curve in curves[:-1])
         panels.append(Panel(svg, f"{title} from all rows to the surest ones: {ends}.".strip()))
     good = "rises" if classes else "falls"
@@ -41,19 +36,12 @@ def _errors(facts: Facts) -> str:
     predictions = facts.predictions
     classes = isinstance(predictions, ClassPredictions)
     panels = []
-    for place, title in _targets(facts):
+    show = share if classes else number
+    for place, title in drawn_targets(predictions):
+        errors = ("error rate" if classes else "root mean squared error") + (f" of {title}" if title else "")
         for name, doubt in doubts(predictions, place).items():
             found = binned(predictions, doubt, place)
-            svg = errors_by_doubt(
-                found.error,
-                found.low,
-                found.high,
-                found.expected,
-                f"rows, by rising {name} uncertainty",
-                ("error rate" if classes else "root mean squared error") + (f" of {title}" if title else ""),
-                classes,
-            )
-            show = share if classes else number
+            svg = errors_by_doubt(found, f"rows, by rising {name} uncertainty", errors, classes)
             ends = f"from {show(float(found.error[0]))} to {show(float(found.error[-1]))}"
             panels.append(Panel(svg, f"{title} errors by {name} uncertainty, {ends}.".strip()))
     caption = (
@@ -78,10 +66,3 @@ def _parts(facts: Facts) -> str:
     if len(doubts(facts.predictions)) == 1:
         words += " It puts the rows into the same order as all uncertainty together, so that one line is drawn."
     return paragraph(words)
-
-
-def _targets(facts: Facts) -> list[tuple[int, str]]:
-    if isinstance(facts.predictions, ClassPredictions):
-        return [(0, "")]
-    names = facts.predictions.targets
-    return [(place, label(name) if len(names) > 1 else "") for place, name in enumerate(names[:MOST_TARGETS])]

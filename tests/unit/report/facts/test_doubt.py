@@ -41,5 +41,4 @@ def test_rows_to_look_at(mixed_facts):
     assert surely_wrong(predictions).tolist() == [0, 2]
     X, _ = mixed_table(200, 1)
     found = cells(mixed_facts.shown, np.array([7, 3]))
-    assert found.names[0] == "age"
-    assert [row[1] for row in found.rows] == [X[CITY].iloc[7] or "–", X[CITY].iloc[3] or "–"]
+    assert [row[1] for row in found] == [X[CITY].iloc[7] or "–", X[CITY].iloc[3] or "–"]

@@ -8,20 +8,24 @@ import matplotlib
 import numpy as np
 import pytest
 
+from svdkl.report.facts.doubt import Binned, Curve
+from svdkl.report.facts.gp_facts import LearnedFunction
+from svdkl.report.facts.scores import Reliability
 from svdkl.report.figures.canvas import NEGATIVE, POSITIVE, VARIABLES, diverging, sequential
 from svdkl.report.figures.gp_plots import function, grid_use, hyperparameters, kernel, mixing
 from svdkl.report.figures.learning_curve import learning
-from svdkl.report.figures.quality_plots import confusion, errors_by_doubt, rejection, reliability, residuals
+from svdkl.report.figures.quality_plots import confusion, draw_rejection, errors_by_doubt, reliability, residuals
 from svdkl.report.html import Panel, figure
 
 ODD = "$\\frac{a}{b}$ <b>&\"' 日本"
 CODE = ' id="x" href="#x" #010101 font: 9px y; xlink:href'
 ONE, FEW = np.array([0.5]), np.linspace(0.1, 0.9, 5)
+TOTAL = Curve("total uncertainty", FEW, FEW)
 
 FIGURES = {
-    "reliability": lambda: reliability(FEW, FEW, FEW - 0.1, FEW + 0.1, 10 * FEW, ODD, ODD, ODD),
-    "coverage": lambda: reliability(FEW, FEW + 0.2, FEW - 0.1, FEW + 0.1, None, ODD, "x", "y"),
-    "one point": lambda: reliability(ONE, ONE, ONE, ONE, ONE, ODD, "x", "y"),
+    "reliability": lambda: reliability(Reliability(FEW, FEW, FEW - 0.1, FEW + 0.1, 10 * FEW), ODD, ODD, ODD, True),
+    "coverage": lambda: reliability(Reliability(FEW, FEW + 0.2, FEW - 0.1, FEW + 0.1, FEW), ODD, "x", "y", False),
+    "one point": lambda: reliability(Reliability(ONE, ONE, ONE, ONE, ONE), ODD, "x", "y", True),
     "confusion": lambda: confusion(np.array([[5, 1, 0], [0, 0, 0], [2, 0, 9]]), [ODD, "b", "c"]),
     "confusion of 60": lambda: confusion(np.eye(60, dtype=np.int64), [ODD] * 60),
     "residuals": lambda: residuals(np.linspace(0, 1, 50), np.sin(np.arange(50.0)), np.full(50, 0.4), ODD, ODD),
@@ -29,17 +33,17 @@ FIGURES = {
     "learning": lambda: learning(["a", "a", "b", "b"], np.array([3.0, 2.0, np.nan, 1.0]), np.array([3, np.inf, 2, 1])),
     "learning of classes": lambda: learning(["a", "b"], np.ones(2), np.ones(2), np.array([2.5, np.inf])),
     "one epoch": lambda: learning([ODD], ONE, ONE),
-    "rejection": lambda: rejection([("total uncertainty", FEW, FEW), ("best possible order", FEW, FEW)], "y", True),
-    "rejection of one": lambda: rejection([("total uncertainty", ONE, ONE)], ODD, False, ODD),
-    "no errors": lambda: rejection([("total uncertainty", FEW, np.ones(5))], "y", True),
-    "errors": lambda: errors_by_doubt(FEW, FEW - 0.1, FEW + 0.1, FEW, ODD, "y", True),
+    "rejection": lambda: draw_rejection([TOTAL, Curve("best possible order", FEW, FEW)], "y", True, ""),
+    "rejection of one": lambda: draw_rejection([Curve("total uncertainty", ONE, ONE)], ODD, False, ODD),
+    "no errors": lambda: draw_rejection([Curve("total uncertainty", FEW, np.ones(5))], "y", True, ""),
+    "errors": lambda: errors_by_doubt(Binned(FEW, FEW - 0.1, FEW + 0.1, FEW), ODD, "y", True),
     "mixing": lambda: mixing(np.array([[1.0, -2.0], [0.0, 3.0]]), [ODD, "b"], [7, 120], ODD),
     "mixing of nothing": lambda: mixing(np.zeros((1, 1)), [ODD], [0], "x"),
     "hyperparameters": lambda: hyperparameters(FEW, FEW[:, None], [4, 3, 2, 1, 0]),
     "no lengthscales": lambda: hyperparameters(FEW, np.full((5, 2), np.nan), [4, 3, 2, 1, 0]),
     "grid": lambda: grid_use([FEW / FEW.sum(), np.array([1.0, 0.0])], [1, 0]),
-    "function": lambda: function(FEW, FEW, FEW, ONE, ODD, ODD, "y"),
-    "function without rows": lambda: function(FEW, FEW, FEW, np.array([]), ODD, "x", "y"),
+    "function": lambda: function(LearnedFunction(FEW, FEW, FEW, ONE), ODD, ODD, "y"),
+    "function without rows": lambda: function(LearnedFunction(FEW, FEW, FEW, np.array([])), ODD, "x", "y"),
     "kernel": lambda: kernel(np.eye(6), [(ODD, 4), ("b", 2)], ODD, ODD),
     "negative kernel": lambda: kernel(np.eye(3) - 0.5, [("", 3)], ODD, "x"),
     "one row": lambda: kernel(np.ones((1, 1)), [("a", 1)], ODD, "x"),
