@@ -17,8 +17,9 @@ from torch import nn
 
 import svdkl.estimators.storage as folder_module
 from svdkl import SVDKLClassifier, SVDKLRegressor
+from svdkl.training.checkpoint import Checkpoint, Snapshot
 from svdkl.training.config import RECIPES
-from svdkl.writing import folder_put_in_place
+from svdkl.writing import folder_put_in_place, written_whole
 
 SMALL = {"hidden": (16,), "num_features": 6, "grid_size": 8, "max_iter": 3, "evidence": False, "random_state": 0}
 
@@ -333,6 +334,21 @@ def test_saving_replaces_a_model_but_nothing_else(saved, tmp_path):
     assert (tmp_path / "thesis" / "chapter.txt").read_text() == "years of work"
 
 
+@pytest.mark.parametrize("mask", [0o022, 0o077, 0o002], ids=oct)
+def test_what_is_written_has_the_mode_of_new_files_and_folders(saved, tmp_path, mask):
+    """Others of a group read a model by the rules of its folder, though the library for tensors writes for one user."""
+    before = os.umask(mask)
+    try:
+        saved[0].save(tmp_path / "folder" / "model")
+        Checkpoint(tmp_path / "run" / "state").save(Snapshot("network", {"module": {"a": torch.ones(3)}}, {}))
+        with written_whole(tmp_path / "page.html") as beside:
+            beside.write_text("")
+    finally:
+        os.umask(before)
+    for path in tmp_path.rglob("*"):
+        assert path.stat().st_mode & 0o777 == (0o777 if path.is_dir() else 0o666) & ~mask, path
+
+
 @pytest.mark.parametrize("broken", ["save_file", "os.fsync", "rename"])
 def test_a_failed_save_leaves_what_was_there(saved, tmp_path, monkeypatch, broken):
     model, _ = saved
@@ -348,7 +364,7 @@ def test_a_failed_save_leaves_what_was_there(saved, tmp_path, monkeypatch, broke
         if broken == "save_file":
             patch.setattr(folder_module, "save_file", full)
         elif broken == "os.fsync":
-            patch.setattr(folder_module.os, "fsync", full)
+            patch.setattr(os, "fsync", full)
         else:  # the second renaming, when the old folder is out of the way already
             rename = type(path).rename
             patch.setattr(type(path), "rename", lambda a, b: full() if a.name == "new" else rename(a, b))

@@ -7,7 +7,6 @@ files are checked against their hashes on the way back: a damaged or changed fol
 import hashlib
 import json
 import math
-import os
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -54,9 +53,6 @@ def write_folder(path: Path, content: dict[str, Any], tensors: dict[str, Tensor]
                 "content": content,
             }
             (new / DESCRIPTION).write_text(json.dumps(description, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-            for file in (new / TENSORS, new / DESCRIPTION):
-                with file.open("rb") as written:
-                    os.fsync(written.fileno())
     except (OSError, SafetensorError) as error:
         raise _failed(path, error) from error
 

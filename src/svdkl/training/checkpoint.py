@@ -4,9 +4,7 @@ One file of tensors (safetensors, no pickle) whose header holds the numbers as J
 and then renamed over it, so a crash or a full disk at any moment leaves the last good state as it was.
 """
 
-import contextlib
 import json
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +16,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 from svdkl.shapes import Tensor
+from svdkl.writing import written_whole
 
 FORMAT = "svdkl-checkpoint-6"
 
@@ -67,16 +66,11 @@ class Checkpoint:
             "numbers": json.dumps(snapshot.numbers),
             "run": json.dumps(self.run),
         }
-        beside = self.path.with_name(self.path.name + ".part")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            save_file(flat, beside, metadata=header)
-            with beside.open("rb") as written:
-                os.fsync(written.fileno())
-            os.replace(beside, self.path)
+            with written_whole(self.path, f"{self.path.name}.part") as beside:
+                save_file(flat, beside, metadata=header)
         except (OSError, SafetensorError) as error:
-            with contextlib.suppress(OSError):
-                beside.unlink(missing_ok=True)
             raise OSError(
                 f"Expected to write a checkpoint to {self.path}, but that failed ({error}): what was saved before is "
                 f"still there; free some space or choose another folder, then resume."
