@@ -23,7 +23,7 @@ import torch
 
 from svdkl.errors import version_of
 from svdkl.estimators.classifier import SVDKLClassifier
-from svdkl.estimators.run_folder import FACTS, MODEL, REPORT
+from svdkl.estimators.run_folder import FACTS, MODEL, REPORT, write_facts
 from svdkl.flights import TARGET, all_flights, sample_of_flights
 from svdkl.metrics import accuracy, expected_calibration_error, negative_log_probability
 from svdkl.metrics.temperature import Temperature
@@ -192,8 +192,7 @@ def _write(
 ) -> dict[str, Path]:
     """Write all files, facts first: they mark the folder as a demonstration's even if writing is cut off."""
     out.mkdir(parents=True, exist_ok=True)
-    with written_whole(out / FACTS) as path:
-        path.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+    write_facts(out, facts)
     model.save(out / MODEL)
     table = test.X.append_column(TARGET, pa.array(test.y))
     with written_whole(out / TEST) as path:

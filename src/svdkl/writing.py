@@ -1,7 +1,13 @@
-"""Writing of files and folders that appear whole or not at all, with the mode that the system gives new ones."""
+"""Writing of files and folders that appear whole or not at all, with the mode that the system gives new ones.
+
+A sealed file names its own hash, so that a single changed bit of it is noticed. The seal is a value "sha256" somewhere
+in its JSON: the hash of the file with :data:`NO_SEAL` in that place.
+"""
 
 import contextlib
+import hashlib
 import os
+import re
 import secrets
 import shutil
 import tempfile
@@ -9,6 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 READ_AND_WRITE = 0o666  # of the mode of a folder, what its files have
+SEAL, NO_SEAL = "sha256", "0" * 64
+PLACE_OF_SEAL = re.compile(rb'"sha256": ?"([0-9a-f]{64})"')
 
 
 @contextlib.contextmanager
@@ -58,6 +66,26 @@ def folder_put_in_place(path: Path) -> Iterator[Path]:
         if os.path.lexists(old) and not os.path.lexists(path):
             old.rename(path)
         shutil.rmtree(beside, ignore_errors=True)
+
+
+def seal(file: Path) -> None:
+    """Put a file's hash in place of :data:`NO_SEAL` in it."""
+    with file.open("r+b") as content:
+        data = content.read()
+        place = PLACE_OF_SEAL.search(data)
+        assert place is not None
+        content.seek(place.start(1))
+        content.write(hashlib.sha256(data).hexdigest().encode())
+
+
+def is_sealed(data: bytes) -> bool | None:
+    """Tell whether the content of a file is what was sealed; None if it has no seal."""
+    place = PLACE_OF_SEAL.search(data)
+    if place is None:
+        return None
+    found = hashlib.sha256(data[: place.start(1)] + NO_SEAL.encode())
+    found.update(memoryview(data)[place.end(1) :])
+    return found.hexdigest().encode() == place[1]
 
 
 def _kept(file: Path, mode: int) -> None:

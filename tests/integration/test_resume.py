@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from refusals import refused
+from safetensors.torch import load_file, save_file
 from torch import nn
 
-from svdkl.training.checkpoint import FORMAT, Checkpoint, Snapshot, optimiser_tensors, restore_optimiser
+from svdkl.training.checkpoint import Checkpoint, Snapshot, optimiser_tensors, restore_optimiser
 
 SCRIPT = Path(__file__).parent / "interrupted_run.py"
 ENVIRONMENT = {**os.environ, "SVDKL_UNCHECKED_SHAPES": "1"}
@@ -117,6 +118,20 @@ def test_damaged_and_foreign_files_are_refused_in_a_sentence(tmp_path):
         checkpoint.path.write_bytes(damaged)
         with pytest.raises(ValueError, match="truncated or damaged"):
             checkpoint.load()
-    checkpoint.path.write_bytes(whole.replace(FORMAT.encode(), b"o" + FORMAT[1:].encode()))
-    with pytest.raises(ValueError, match="another program or version"):
-        checkpoint.load()
+    for header in (None, {"format": "svdkl-checkpoint-6", "run": "null", "stage": "network", "numbers": "{}"}):
+        save_file({"module/weight": torch.zeros(3)}, checkpoint.path, header)
+        with pytest.raises(ValueError, match="another program or version"):
+            checkpoint.load()
+
+
+def test_every_flipped_bit_is_noticed(tmp_path):
+    checkpoint = Checkpoint(tmp_path / "state.safetensors", {"seed": 3})
+    checkpoint.save(Snapshot("network", {"module": {"weight": torch.tensor([1.5, 2.5])}}, {"epoch": 3}))
+    whole = checkpoint.path.read_bytes()
+    for place in range(8 * len(whole)):
+        damaged = bytearray(whole)
+        damaged[place // 8] ^= 1 << place % 8
+        checkpoint.path.write_bytes(damaged)
+        refused(checkpoint.load, "damaged", "delete it to start anew")
+    checkpoint.path.write_bytes(whole)
+    assert checkpoint.load().numbers == {"epoch": 3}

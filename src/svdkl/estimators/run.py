@@ -5,7 +5,6 @@ is on, ``checkpoint.safetensors``, from which a run that was cut off goes on.
 """
 
 import datetime
-import json
 import platform
 import time
 from collections.abc import Iterator, Mapping
@@ -29,7 +28,6 @@ from svdkl.estimators.regressor import SVDKLRegressor
 from svdkl.estimators.run_config import RunConfig
 from svdkl.estimators.run_folder import (
     CHECKPOINT,
-    FACTS,
     MODEL,
     check_out,
     forget_run,
@@ -38,6 +36,7 @@ from svdkl.estimators.run_folder import (
     load_model,
     read_facts,
     sweep,
+    write_facts,
 )
 from svdkl.estimators.storage import save_fitted
 from svdkl.estimators.streaming import open_stream
@@ -46,7 +45,6 @@ from svdkl.tables.bins import are_class_numbers
 from svdkl.tables.parquet_files import chosen_names, plain_column, refuse_missing, values_of
 from svdkl.tables.table_files import ParquetFiles, TableFile, open_table_file
 from svdkl.training.distributed import group
-from svdkl.writing import written_whole
 
 # A table of more cells is streamed, if it is not said what to do: in memory it would take some gigabytes.
 STREAMED_CELLS = 200_000_000
@@ -159,8 +157,7 @@ class Prepared:
             if workers.first:
                 sweep(out)
                 save_fitted(fitted, out / MODEL)
-                with written_whole(out / FACTS) as beside:
-                    beside.write_text(json.dumps(facts, indent=1, default=str) + "\n", encoding="utf-8")
+                write_facts(out, facts)
                 self.checkpoint.unlink(missing_ok=True)
             return Outcome(fitted, facts)
 

@@ -13,6 +13,7 @@ from svdkl.estimators.fitted import Fitted
 from svdkl.estimators.fitting import HISTORY
 from svdkl.estimators.storage import NetworkNeededError, load_fitted
 from svdkl.training.distributed import restarted
+from svdkl.writing import NO_SEAL, SEAL, is_sealed, seal, written_whole
 
 MODEL, FACTS, CHECKPOINT, REPORT = "model", "run.json", "checkpoint.safetensors", "report.html"
 
@@ -114,13 +115,21 @@ def read_facts(path: str | Path) -> dict[str, Any]:
     if not file.is_file():
         return {}
     try:
-        facts = json.loads(file.read_text(encoding="utf-8"))
-    except (ValueError, OSError) as error:
+        data = file.read_bytes()
+        facts = json.loads(data)
+    except (ValueError, OSError, RecursionError) as error:
         raise _damaged(file) from error
-    if not isinstance(facts, dict):
+    if not is_sealed(data) or not isinstance(facts, dict):
         raise _damaged(file)
-    return facts
+    return {name: fact for name, fact in facts.items() if name != SEAL}
+
+
+def write_facts(out: Path, facts: dict[str, Any]) -> None:
+    """Write down the facts of a run, with a hash by which damage is noticed."""
+    with written_whole(out / FACTS) as beside:
+        beside.write_text(json.dumps({SEAL: NO_SEAL, **facts}, indent=1, default=str) + "\n", encoding="utf-8")
+        seal(beside)
 
 
 def _damaged(file: Path) -> ValueError:
-    return ValueError(f"Expected the facts of a run in {file}, but it is damaged: delete it to go without.")
+    return ValueError(f"Expected the facts of a run in {file}, but it is damaged or changed: delete it to go without.")

@@ -1,7 +1,8 @@
 """A run's state on disk, from which it goes on exactly where it was.
 
-One file of tensors (safetensors, no pickle) whose header holds the numbers as JSON. It is written beside the old one
-and then renamed over it, so a crash or a full disk at any moment leaves the last good state as it was.
+One file of tensors (safetensors, no pickle) whose header holds the numbers as JSON, and the file's hash. It is written
+beside the old one and then renamed over it, so a crash or a full disk at any moment leaves the last good state as it
+was.
 """
 
 import json
@@ -11,14 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
+from safetensors.torch import load as load_tensors
 from safetensors.torch import save_file
 from torch import nn
 
 from svdkl.shapes import Tensor
-from svdkl.writing import written_whole
+from svdkl.writing import NO_SEAL, SEAL, is_sealed, seal, written_whole
 
-FORMAT = "svdkl-checkpoint-6"
+FORMAT = "svdkl-checkpoint-7"  # the number goes up whenever older files cannot be read
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,7 @@ class Checkpoint:
         }
         header = {
             "format": FORMAT,
+            SEAL: NO_SEAL,
             "stage": snapshot.stage,
             "numbers": json.dumps(snapshot.numbers),
             "run": json.dumps(self.run),
@@ -70,6 +73,7 @@ class Checkpoint:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with written_whole(self.path, f"{self.path.name}.part") as beside:
                 save_file(flat, beside, metadata=header)
+                seal(beside)
         except (OSError, SafetensorError) as error:
             raise OSError(
                 f"Expected to write a checkpoint to {self.path}, but that failed ({error}): what was saved before is "
@@ -80,25 +84,32 @@ class Checkpoint:
         """The snapshot on disk; None if there is none yet."""
         if not self.path.exists():
             return None
+        header, found = self._read(self.path.read_bytes())
+        self._check_run(json.loads(header["run"]))
+        tensors: dict[str, dict[str, Tensor]] = {}
+        for key, tensor in found.items():
+            group, _, name = key.partition("/")
+            tensors.setdefault(group, {})[name] = tensor
+        return Snapshot(header["stage"], tensors, json.loads(header["numbers"]))
+
+    def _read(self, data: bytes) -> tuple[dict[str, str], dict[str, Tensor]]:
+        """Header and tensors of a file's content, which has to be what was written, to the last bit."""
+        sealed, header = is_sealed(data), dict[str, str]()
         try:
-            with safe_open(self.path, framework="pt") as file:
-                header = file.metadata() or {}
-                if header.get("format") != FORMAT:
-                    raise ValueError(
-                        f"Expected a checkpoint of format {FORMAT!r} in {self.path}, got {header.get('format')!r}: it "
-                        f"was written by another program or version."
-                    )
-                self._check_run(json.loads(header["run"]))
-                tensors: dict[str, dict[str, Tensor]] = {}
-                for key in file.keys():  # noqa: SIM118 - not a dict
-                    group, _, name = key.partition("/")
-                    tensors.setdefault(group, {})[name] = file.get_tensor(key)
-                return Snapshot(header["stage"], tensors, json.loads(header["numbers"]))
-        except SafetensorError as error:
+            tensors = load_tensors(data)
+            header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")]).get("__metadata__", {})
+        except SafetensorError:
+            sealed = False
+        if sealed is False or (sealed is None and header.get("format") == FORMAT):
             raise ValueError(
-                f"Expected a whole checkpoint in {self.path}, but it is truncated or damaged ({error}): delete it to "
-                f"start anew."
-            ) from error
+                f"Expected a whole checkpoint in {self.path}, but it is truncated or damaged: delete it to start anew."
+            )
+        if header.get("format") != FORMAT:
+            raise ValueError(
+                f"Expected a checkpoint of format {FORMAT!r} in {self.path}, got {header.get('format')!r}: it was "
+                f"written by another program or version; delete it to start anew."
+            )
+        return header, tensors
 
     def _check_run(self, saved: dict[str, Any] | None) -> None:
         if self.run is None or saved is None:

@@ -3,7 +3,17 @@
 import pytest
 from refusals import refused
 
-from svdkl.estimators.run_folder import CHECKPOINT, FACTS, MODEL, check_out, forget_run, is_finished, sweep
+from svdkl.estimators.run_folder import (
+    CHECKPOINT,
+    FACTS,
+    MODEL,
+    check_out,
+    forget_run,
+    is_finished,
+    read_facts,
+    sweep,
+    write_facts,
+)
 
 
 @pytest.fixture
@@ -29,6 +39,21 @@ def test_an_unfinished_run(finished):
     check_out(finished, True, False)
     forget_run(finished)
     assert sorted(file.name for file in finished.iterdir()) == [MODEL]
+
+
+def test_every_flipped_bit_of_the_facts_is_noticed(finished):
+    facts = {"target": "dear", "task": "classification", "rows": 20, "seconds": 1e-05, "path": finished}
+    write_facts(finished, facts)
+    assert read_facts(finished) == {**facts, "path": str(finished)}
+    whole = (finished / FACTS).read_bytes()
+    for place in range(8 * len(whole)):
+        damaged = bytearray(whole)
+        damaged[place // 8] ^= 1 << place % 8
+        (finished / FACTS).write_bytes(damaged)
+        refused(lambda: read_facts(finished), "damaged", "delete it to go without")
+    for text in ("[" * 100_000, "[]", '{"target": "dear"}'):
+        (finished / FACTS).write_text(text)
+        refused(lambda: read_facts(finished), "damaged")
 
 
 def test_started_once_more_by_torchrun(finished, monkeypatch):
