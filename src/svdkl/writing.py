@@ -5,6 +5,8 @@ in its JSON: the hash of the file with :data:`NO_SEAL` in that place.
 """
 
 import contextlib
+import ctypes
+import errno
 import hashlib
 import os
 import re
@@ -14,6 +16,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+HERE, EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
 READ_AND_WRITE = 0o666  # of the mode of a folder, what its files have
 SEAL, NO_SEAL = "sha256", "0" * 64
 PLACE_OF_SEAL = re.compile(rb'"sha256": ?"([0-9a-f]{64})"')
@@ -47,7 +50,8 @@ def written_whole(path: Path, part: str | None = None) -> Iterator[Path]:
 def folder_put_in_place(path: Path) -> Iterator[Path]:
     """Give an empty folder beside ``path`` to fill; at the end it replaces ``path``.
 
-    Whatever happens on the way, an interrupt included, afterwards the old folder or the new one is there.
+    Whatever happens on the way, an interrupt included, afterwards the old folder or the new one is there. On Linux that
+    holds at every moment, so that a process may also be killed.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
@@ -59,13 +63,29 @@ def folder_put_in_place(path: Path) -> Iterator[Path]:
         for file in new.rglob("*"):
             if file.is_file():
                 _kept(file, mode)
-        if path.exists():
+        if not os.path.lexists(path):
+            new.rename(path)
+        elif not _exchange(new, path):
             path.rename(old)
-        new.rename(path)
+            new.rename(path)
     finally:
         if os.path.lexists(old) and not os.path.lexists(path):
             old.rename(path)
         shutil.rmtree(beside, ignore_errors=True)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Exchange what stands under two names, in one call of the system; False if it has no such call."""
+    try:
+        call = ctypes.CDLL(None, use_errno=True).renameat2
+    except (AttributeError, OSError, TypeError):  # another system
+        return False
+    if call(HERE, os.fsencode(one), HERE, os.fsencode(other), EXCHANGE) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in (errno.ENOSYS, errno.EINVAL):  # an old system, or a file system without it
+        return False
+    raise OSError(number, os.strerror(number), str(other))
 
 
 def seal(file: Path) -> None:

@@ -3,7 +3,9 @@
 import json
 import os
 import shutil
+import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import jaxtyping
 import numpy as np
@@ -16,7 +18,7 @@ from sklearn.exceptions import NotFittedError
 from torch import nn
 
 import svdkl.estimators.storage as folder_module
-from svdkl import SVDKLClassifier, SVDKLRegressor
+from svdkl import SVDKLClassifier, SVDKLRegressor, writing
 from svdkl.training.checkpoint import Checkpoint, Snapshot
 from svdkl.training.config import RECIPES
 from svdkl.writing import folder_put_in_place, written_whole
@@ -45,9 +47,13 @@ def copied(saved, tmp_path):
     return shutil.copytree(saved[1], tmp_path / "copy")
 
 
-@pytest.fixture
-def interrupted(monkeypatch):
+@pytest.fixture(params=["two renames", "an exchange"])
+def interrupted(monkeypatch, request):
     """An interrupt comes when a new folder is to take its place."""
+    if request.param == "an exchange":
+        monkeypatch.setattr(writing, "_exchange", Mock(side_effect=KeyboardInterrupt))
+        return
+    monkeypatch.setattr(writing, "_exchange", lambda one, other: False)
     rename = Path.rename
 
     def interrupt(self, target):
@@ -85,6 +91,57 @@ def test_an_interrupt_leaves_a_relative_link(tmp_path):
     with pytest.raises(KeyboardInterrupt), folder_put_in_place(path):
         pass
     assert path.resolve() == (tmp_path / "real").resolve()
+
+
+def killed_after(steps, work):
+    """Do some work in a child process that ends itself after so many lines of ``svdkl.writing``; tell whether it did.
+
+    The child ends as a process that is killed: nothing of it is cleaned up.
+    """
+
+    def count(frame, event, argument):
+        nonlocal steps
+        if frame.f_code.co_filename != writing.__file__:
+            return None
+        steps -= event == "line"
+        if steps < 0:
+            os._exit(9)
+        return count
+
+    pid = os.fork()
+    if pid == 0:
+        try:
+            sys.settrace(count)
+            work()
+        except BaseException:
+            os._exit(1)
+        os._exit(0)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    assert code in (0, 9)
+    return code == 9
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems rename twice")
+def test_a_save_that_is_killed_at_any_step_leaves_a_whole_folder(tmp_path):
+    path = tmp_path / "model"
+
+    def save(name):
+        with folder_put_in_place(path) as new:
+            for file in ("one", "other"):
+                (new / file).write_text(name)
+
+    save("old")
+    found = []
+    for steps in range(100):
+        killed = killed_after(steps, lambda: save("new"))
+        texts = {(path / file).read_text() for file in ("one", "other")}
+        assert len(texts) == 1
+        found += texts
+        if not killed:
+            break
+        save("old")
+    assert found == sorted(found, reverse=True)  # first old ones, then new ones
+    assert set(found[:-1]) == {"old", "new"}
 
 
 # ------------------------------------------------------------------------------------------------------------- round
@@ -349,7 +406,7 @@ def test_what_is_written_has_the_mode_of_new_files_and_folders(saved, tmp_path, 
         assert path.stat().st_mode & 0o777 == (0o777 if path.is_dir() else 0o666) & ~mask, path
 
 
-@pytest.mark.parametrize("broken", ["save_file", "os.fsync", "rename"])
+@pytest.mark.parametrize("broken", ["save_file", "os.fsync", "exchange", "rename"])
 def test_a_failed_save_leaves_what_was_there(saved, tmp_path, monkeypatch, broken):
     model, _ = saved
     X, _ = table()
@@ -365,8 +422,11 @@ def test_a_failed_save_leaves_what_was_there(saved, tmp_path, monkeypatch, broke
             patch.setattr(folder_module, "save_file", full)
         elif broken == "os.fsync":
             patch.setattr(os, "fsync", full)
+        elif broken == "exchange":
+            patch.setattr(writing, "_exchange", full)
         else:  # the second renaming, when the old folder is out of the way already
             rename = type(path).rename
+            patch.setattr(writing, "_exchange", lambda one, other: False)
             patch.setattr(type(path), "rename", lambda a, b: full() if a.name == "new" else rename(a, b))
         refused(lambda: model.save(path), "No space", error=OSError)
     assert os.listdir(tmp_path) == ["model"]
