@@ -32,7 +32,7 @@ MEANINGS = {
     "auroc": "How probably a row of a class gets a higher probability of it than another row; mean over classes.",
     "aurc": "Mean error rate over all shares of rows that could be kept, the surest first.",
     "expected_calibration_error": "Mean distance between confidence and accuracy, in 15 bins of confidence.",
-    "adaptive_calibration_error": "The same, in 15 bins with equally many rows.",
+    "adaptive_calibration_error": "Mean distance between confidence and accuracy, in 15 bins of equally many rows.",
     "rmse": "Typical size of an error; large errors count most.",
     "mae": "Mean size of an error.",
     "gaussian_nlpd": "Mean of −log density of the truth, under a Gaussian of the predicted mean and deviation.",
