@@ -11,10 +11,11 @@ import pyarrow as pa
 import torch
 
 from svdkl.estimators.building import choose_device, training_config
-from svdkl.estimators.examples import Learned, Weights, class_factors, encode, read_examples
+from svdkl.estimators.examples import Learned, encode, read_examples
 from svdkl.estimators.fitting import TrainingSet, draw_seed, to_rows
 from svdkl.estimators.options import Options
 from svdkl.estimators.targets import Classes, Targets
+from svdkl.estimators.weights import Weights, class_factors
 from svdkl.tables.encoder import TabularEncoder
 from svdkl.tables.parquet_files import ParquetFiles, chosen_names, values_of
 from svdkl.tables.table import open_table
