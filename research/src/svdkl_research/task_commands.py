@@ -56,7 +56,7 @@ def _parser() -> argparse.ArgumentParser:
     one.set_defaults(command=_run_task)
 
     fill = commands.add_parser("fill", help="write the tables of a document anew from the results")
-    fill.add_argument("document", type=Path, metavar="DOCUMENT", help="such as README.md")
+    fill.add_argument("document", type=Path, metavar="DOCUMENT", help="such as docs/results.md")
     fill.add_argument("--results", type=Path, default=Path("results"))
     fill.set_defaults(command=_fill)
     return parser
